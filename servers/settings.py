@@ -1,0 +1,30 @@
+"""What a server is started with; one frozen value that every part reads and none changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servers.io import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Command-line settings of one server process, and the limits that it defends itself with."""
+
+    model: str
+    address: Address
+    upstream: Address
+    workers: int = 1
+    threads: int = 200
+    queue: int = 0  # connections that may wait for a thread; 0: without a bound
+    loop: str = "asyncio"
+    gc: str = "default"
+    backlog: int = 4096
+    grace_s: float = 30.0
+    metrics: str | None = None
+
+    keep_alive_s: float = 600.0  # a connection at rest is closed after this
+    request_s: float = 10.0  # a request's head and body must arrive within this, else 408
+    send_s: float = 30.0  # a response that the client does not read for this long is given up
+    upstream_s: float = 120.0  # one upstream call, else 504
+    body_bytes: int = 1 << 20  # a longer request body is refused with 413
