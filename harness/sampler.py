@@ -57,7 +57,15 @@ KERNEL_COUNTERS = {
     "paws_timewait": "PAWSTimewait",
     "tw_recycled": "TWRecycled",
 }
-POD_COLUMNS = ("rss_bytes", "pss_bytes", "cpu_s", "os_threads", "descriptors", "processes")
+POD_COLUMNS = (
+    "rss_bytes",
+    "pss_bytes",
+    "cpu_s",
+    "os_threads",
+    "descriptors",
+    "descriptors_fullest",
+    "processes",
+)
 COLUMNS = (
     "t_s",
     *POD_COLUMNS,
@@ -132,11 +140,13 @@ def pss_bytes(members: list[procfs.Stat]) -> float:
 def pod_row(members: list[procfs.Stat]) -> dict[str, float]:
     """The pod's columns but for `cpu_s`; PSS is left out where one process has too many threads."""
     cheap = all(stat.threads < PSS_THREADS_MAX for stat in members)
+    descriptors = [procfs.read_descriptors(stat.pid) or 0 for stat in members]
     return {
         "rss_bytes": rss_bytes(members),
         "pss_bytes": pss_bytes(members) if cheap else math.nan,
         "os_threads": sum(stat.threads for stat in members),
-        "descriptors": sum(procfs.read_descriptors(stat.pid) or 0 for stat in members),
+        "descriptors": sum(descriptors),
+        "descriptors_fullest": max(descriptors, default=math.nan),
         "processes": len(members),
     }
 

@@ -129,15 +129,19 @@ class Service:
 
     async def _rag(self, request: Request) -> Response:
         question = parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0]
-        documents = (await self._upstream("/search", {"query": question, "k": 4}))["hits"]
-        context = " ".join(document["id"] for document in documents)
-        messages = [
-            {"role": "system", "content": f"Answer from these documents: {context}"},
-            {"role": "user", "content": question},
-        ]
-        answer = await self._upstream("/v1/chat/completions", {"model": "simulated", "messages": messages})
-        body = {"answer": answer["choices"][0]["message"]["content"], "documents": documents}
-        return Response(200, json.dumps(body).encode())
+        try:
+            documents = (await self._upstream("/search", {"query": question, "k": 4}))["results"]
+            context = " ".join(document["id"] for document in documents)
+            messages = [
+                {"role": "system", "content": f"Answer from these documents: {context}"},
+                {"role": "user", "content": question},
+            ]
+            chat = {"model": "simulated", "messages": messages}
+            completion = await self._upstream("/v1/chat/completions", chat)
+            answer = completion["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError) as error:
+            raise BadGateway(f"the upstream's answer lacks {error}") from error
+        return Response(200, json.dumps({"answer": answer, "documents": documents}).encode())
 
     async def _upstream(self, path: str, payload: object) -> dict[str, Any]:
         reply = await self.client.post(path.encode(), json.dumps(payload).encode(), self.settings.upstream_s)

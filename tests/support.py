@@ -44,7 +44,7 @@ class _FakeHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         payload = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.path == "/search":
-            self._json(200, {"hits": HITS})
+            self._json(200, {"results": HITS})
             return
         self.server.prompts.append(payload)
         time.sleep(self.server.delay_s)
@@ -53,6 +53,8 @@ class _FakeHandler(BaseHTTPRequestHandler):
                 self._json(200, {"choices": [{"message": {"role": "assistant", "content": "two pods"}}]})
             case "error":
                 self._json(500, {"error": "no GPU"})
+            case "not a completion":
+                self._json(200, {"choices": []})
             case "not json":
                 self._bytes(200, b"<html>")
             case "not http":

@@ -15,7 +15,14 @@ from support import FakeUpstream, Server, Start, free_port, parse, read_response
 
 from harness import gauges
 
-BAD_UPSTREAM = {"error": 502, "not json": 502, "not http": 502, "close": 502, "cut short": 502}
+BAD_UPSTREAM = {
+    "error": 502,
+    "not a completion": 502,
+    "not json": 502,
+    "not http": 502,
+    "close": 502,
+    "cut short": 502,
+}
 
 
 def values(server: Server) -> dict[str, float]:

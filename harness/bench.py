@@ -1,0 +1,110 @@
+"""One row of the table: what a pod carries, what it costs there, and how many pods a rate takes.
+
+A pod that is predicted to carry less than the target rate is run twice: above its capacity, which gives λ max,
+and just below it, which gives the latency and the use at capacity. Any other pod is run once, at the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+
+import msgspec
+
+from harness.preflight import Host, Layout, plan
+from harness.run import Run
+from harness.scenario import Scenario
+from harness.targets import Target
+
+ABOVE = 1.2  # of the predicted capacity: full throughout, and a queue that the drain need not wait for
+BELOW = 0.98
+SATURATED_DRAIN_S = 1.0
+
+RunOnce = Callable[[Scenario, Layout], Run]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A table row, medians over its valid runs; None is "not measured".
+
+    rate_max_at_least says that rate_max_rps is only what was offered and carried, not where it ends.
+    """
+
+    target: str
+    workers: int
+    rate_target_rps: float
+    rate_max_rps: float | None = None
+    rate_max_at_least: bool = False
+    p99_s: float | None = None
+    rss_bytes: float | None = None
+    cpu_percent: float | None = None
+    os_threads: float | None = None
+    concurrency: float | None = None
+    pods: int | None = None
+    predicted_rps: float | None = None
+    ratio: float | None = None
+    bound_by: str | None = None
+    unsent: int = 0
+    valid: bool = False
+    reasons: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+
+
+def scenarios(scenario: Scenario, layout: Layout) -> tuple[Scenario, ...]:
+    """What one repeat of the row runs: (above, below) its capacity, or the scenario as it is."""
+    capacity = layout.binding.rate_max_rps
+    if capacity >= scenario.load.rate_rps:
+        return (scenario,)
+    changes = (
+        {"rate_rps": capacity * ABOVE, "regime": "saturated", "drain_s": SATURATED_DRAIN_S},
+        {"rate_rps": capacity * BELOW},
+    )
+    return tuple(
+        msgspec.structs.replace(scenario, load=msgspec.structs.replace(scenario.load, **change))
+        for change in changes
+    )
+
+
+def bench(scenario: Scenario, target: Target, host: Host, repeats: int, run_once: RunOnce) -> Row:
+    """Make one row; `run_once` runs a scenario and keeps the run."""
+    layout = plan(scenario, target, host)
+    planned = [
+        (part, plan(part, target, host)) for _ in range(repeats) for part in scenarios(scenario, layout)
+    ]
+    return row(scenario.load.rate_rps, target.name, layout.workers, [run_once(*each) for each in planned])
+
+
+def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run]) -> Row:
+    """The row that these runs give; an invalid run gives nothing but its reason."""
+    valid = [run for run in runs if run.verdict.valid]
+    steady = [run for run in valid if run.scenario.load.regime == "steady"]
+    saturated = [run for run in valid if run.scenario.load.regime == "saturated"]
+    ceiling = saturated or steady
+    rate_max = _median(run.summary.throughput_rps for run in ceiling)
+    at_least = not saturated and rate_max is not None
+    carried = rate_rps if at_least else rate_max
+    return Row(
+        target=target,
+        workers=workers,
+        rate_target_rps=rate_rps,
+        rate_max_rps=rate_max,
+        rate_max_at_least=at_least,
+        p99_s=_median(run.summary.latency_s.p99 for run in steady),
+        rss_bytes=_median(run.resources.rss_bytes.mean for run in steady),
+        cpu_percent=_median(run.resources.cpu_percent for run in steady),
+        os_threads=_median(run.resources.os_threads.peak for run in steady),
+        concurrency=_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady),
+        pods=math.ceil(rate_rps / carried) if carried else None,
+        predicted_rps=_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
+        ratio=_median(run.prediction.ratio for run in ceiling),
+        bound_by=ceiling[0].prediction.bound_by if saturated else None,
+        unsent=sum(run.summary.unsent for run in runs),
+        valid=len(valid) == len(runs),
+        reasons=tuple(f"{run.id}: {run.verdict.reason}" for run in runs if not run.verdict.valid),
+        runs=tuple(run.id for run in runs),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return median(found) if found else None

@@ -1,0 +1,209 @@
+"""The commands, nothing else: options in, one clear line and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from harness import bench as benches
+from harness import display, experiment, measures, pod, preflight, records, scenario, targets
+from harness.errors import EXIT_INTERRUPTED, EXIT_INVALID, HarnessError, ScenarioError
+from harness.spelling import ROOT
+
+RESULTS = ROOT / "results"
+
+Options = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _selection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose what to run."""
+    for decorate in reversed(
+        (
+            click.argument("target"),
+            click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
+            click.option("--rate", help='requests per second ("500", "30/min")'),
+            click.option("--duration", help='the window ("60", "1 min")'),
+            click.option("--warmup", help='before the window ("25 s")'),
+            click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="e.g. pod.threads=400"),
+            click.option(
+                "--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own"
+            ),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def _running(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of commands that run something."""
+    for decorate in reversed(
+        (
+            click.option("--results", type=Path, default=RESULTS, help="where runs are kept"),
+            click.option(
+                "--port", type=click.IntRange(1, 65535), help="of the pod; free ones are found otherwise"
+            ),
+            click.option("--json", "as_json", is_flag=True, help="the result as JSON on stdout"),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """How many pods does a rate take, under which execution model, and what binds."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise KeyboardInterrupt  # as Ctrl-C does: everything on the way out is cleaned up
+
+
+@main.command()
+@_selection
+@_running
+def run(results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
+    """Run one scenario once against TARGET."""
+    with _reported():
+        wanted, target, layout = _prepare(**chosen)
+        outcome = _run(wanted, target, layout, results, port)
+        if as_json:
+            click.echo((outcome.path / records.RUN).read_text(), nl=False)
+        else:
+            display.show_run(outcome.run)
+            click.echo(f"  kept in {outcome.path}")
+        if not outcome.run.verdict.valid:
+            raise SystemExit(EXIT_INVALID)
+
+
+@main.command()
+@_selection
+@_running
+@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="repeats of the row")
+def bench(results: Path, port: int | None, as_json: bool, runs: int, **chosen: Any) -> None:
+    """Make TARGET's row of the table."""
+    with _reported():
+        wanted, target, _ = _prepare(**chosen)
+        row = benches.bench(
+            wanted,
+            target,
+            preflight.Host.here(),
+            runs,
+            lambda part, layout: _run(part, target, layout, results, port).run,
+        )
+        if as_json:
+            click.echo(msgspec.json.encode(row))
+        else:
+            display.show_row(row)
+        if not row.valid:
+            raise SystemExit(EXIT_INVALID)
+
+
+@main.command()
+@_selection
+@click.option("--json", "as_json", is_flag=True, help="the layout as JSON on stdout")
+def check(as_json: bool, **chosen: Any) -> None:
+    """Preflight only: what a run would need and what is predicted of it."""
+    with _reported():
+        wanted, target, layout = _prepare(**chosen)
+        if as_json:
+            found = {"layout": layout, "prediction": measures.predict(layout, wanted)}
+            click.echo(msgspec.json.encode(found))
+            return
+        click.echo(f"{target.name}, {wanted.name}: {display.predicted(layout)}")
+        click.echo(
+            f"pod: {layout.workers} processes on CPUs {layout.pod_cpus}, {layout.descriptors:,} descriptors each; "
+            f"harness: {layout.generators} generator and {layout.upstreams} upstream processes on CPUs "
+            f"{layout.harness_cpus}, {layout.sources} source addresses"
+        )
+        for note in layout.notes:
+            click.echo(note)
+
+
+@main.command()
+@click.argument("path", type=Path)
+def show(path: Path) -> None:
+    """Show a run: a directory of results/runs/, or its id."""
+    with _reported():
+        places = (path, *(RESULTS / home / path for home in ("runs", "discarded")))
+        display.show_run(records.read_run(next((place for place in places if place.exists()), path)))
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of run.json."""
+    click.echo(json.dumps(records.json_schema(), indent=2))
+
+
+@main.command(name="targets")
+@click.option("--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own")
+def list_targets(files: tuple[Path, ...]) -> None:
+    """List what can be put under load."""
+    with _reported():
+        for target in targets.load_targets(files).values():
+            click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
+
+
+class _reported:  # noqa: N801  reads as a word at its uses
+    """Turns the harness's errors into one line on stderr and their exit code."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, HarnessError):
+            click.echo(f"error: {error}", err=True)
+            raise SystemExit(error.exit_code) from None
+        if isinstance(error, KeyboardInterrupt):
+            click.echo("interrupted: what ran was stopped, the run is discarded", err=True)
+            raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def _prepare(
+    target: str,
+    name: str,
+    rate: str | None,
+    duration: str | None,
+    warmup: str | None,
+    sets: tuple[str, ...],
+    files: tuple[Path, ...],
+) -> tuple[scenario.Scenario, targets.Target, preflight.Layout]:
+    """Everything that can be refused before anything starts, is refused here."""
+    shorthands = {"rate": rate, "duration": duration, "warmup": warmup}
+    overrides = {key: text for key, text in shorthands.items() if text is not None}
+    for entry in sets:
+        key, equals, text = entry.partition("=")
+        if not equals or not key:
+            raise ScenarioError(f"--set {entry}: write KEY=VALUE, for example pod.threads=400")
+        overrides[key.strip()] = text.strip()
+    found = targets.get_target(target, targets.load_targets(files))
+    wanted = scenario.load(name, overrides)
+    layout = preflight.plan(wanted, found, preflight.Host.here())
+    for warning in scenario.warnings(wanted):
+        click.echo(f"warning: {warning}", err=True)
+    return wanted, found, layout
+
+
+def _run(
+    wanted: scenario.Scenario,
+    target: targets.Target,
+    layout: preflight.Layout,
+    results: Path,
+    port: int | None,
+) -> experiment.Outcome:
+    if port is not None and not pod.port_is_free(port):
+        raise ScenarioError(f"--port {port}: already in use; stop what listens there, or leave it out")
+    title = f"{target.name}, {wanted.name} at {wanted.load.rate_rps:g}/s"
+    with display.Progress(title, layout) as progress:
+        return experiment.run(wanted, target, layout, results, progress, port)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""What a person sees: live progress, a run, a table row. Results go to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.bench import Row
+from harness.experiment import Moment
+from harness.preflight import Layout
+from harness.run import Run
+
+PLAIN_EVERY_S = 5
+
+
+class Progress:
+    """Live progress of one run: one line that changes on a terminal, a line each 5 s elsewhere."""
+
+    def __init__(self, title: str, layout: Layout) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._title = title
+        self._layout = layout
+        self._live = Live(console=self._console, refresh_per_second=2, transient=True)
+
+    def __enter__(self) -> Self:
+        self._console.print(f"{self._title}: {predicted(self._layout)}")
+        for note in self._layout.notes:
+            self._console.print(f"  {note}", style="dim")
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def __call__(self, moment: Moment) -> None:
+        line = f"  {moment.phase:<7}{_progress(moment, self._layout)}"
+        if self._console.is_terminal:
+            self._live.update(Text(line))
+        elif not moment.t_s % PLAIN_EVERY_S:
+            self._console.print(line)
+
+
+def predicted(layout: Layout) -> str:
+    """The prediction in a sentence."""
+    binding = layout.binding
+    return (
+        f"predicted {layout.in_flight:,.0f} in flight; at most {binding.rate_max_rps:,.2f}/s "
+        f"a pod, bound by {binding.resource} ({binding.detail})"
+    )
+
+
+def _progress(moment: Moment, layout: Layout) -> str:
+    progress, sample = moment.progress, moment.sample
+    if "sent" not in progress:
+        return str(progress.get("what", ""))
+    p50 = progress["latency_p50_s"]
+    in_flight = sample.get("in_flight", math.nan)
+    return (
+        f"{moment.t_s:5.0f} s  sent {progress['sent']:,}  unsent {progress['unsent']:,}  "
+        f"failed {progress['failed']:,}  in flight {progress['in_flight']:,} "
+        f"(pod {_number(in_flight)}, predicted {layout.in_flight:,.0f})  "
+        f"p50 {'–' if p50 is None else f'{p50:.3f} s'}  RSS {_mega(sample.get('rss_bytes'))}"
+    )
+
+
+COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("configuration", lambda row: row.target + (f" × {row.workers}" if row.workers > 1 else "")),
+    ("λ max / pod", lambda row: _rate_max(row)),
+    ("p99 at capacity", lambda row: "–" if row.p99_s is None else f"{row.p99_s * 1000:,.0f} ms"),
+    ("RSS", lambda row: _mega(row.rss_bytes)),
+    ("CPU", lambda row: "–" if row.cpu_percent is None else f"{row.cpu_percent:.1f} %"),
+    ("OS threads", lambda row: _number(row.os_threads)),
+    ("sustained concurrency", lambda row: _number(row.concurrency)),
+    ("pods for λ", lambda row: f"{_number(row.pods)} (λ={row.rate_target_rps:g})"),
+    ("predicted rate", lambda row: "–" if row.predicted_rps is None else f"{row.predicted_rps:.2f} req/s"),
+    ("measured / predicted", lambda row: "–" if row.ratio is None else f"{row.ratio:.3f}"),
+    ("unsent", lambda row: f"{row.unsent:,}"),
+    ("verdict", lambda row: "valid" if row.valid else "INVALID"),
+)
+
+
+def show_row(row: Row) -> None:
+    """The table row on a terminal, as Markdown elsewhere."""
+    console = Console(highlight=False, soft_wrap=True)
+    titles, cells = [title for title, _ in COLUMNS], [cell(row) for _, cell in COLUMNS]
+    if console.is_terminal:
+        table = Table(*titles)
+        table.add_row(*cells)
+        console.print(table)
+    else:
+        for line in (titles, ["---"] * len(titles), cells):
+            console.print("| " + " | ".join(line) + " |")
+    for reason in row.reasons:
+        console.print(f"invalid: {reason}")
+
+
+def show_run(run: Run) -> None:
+    """A run on one screen: figures beside the prediction, then each check."""
+    console = Console(highlight=False, soft_wrap=True)
+    summary, resources, latency = run.summary, run.resources, run.summary.latency_s
+    console.print(f"{run.id}  {'valid' if run.verdict.valid else 'INVALID: ' + run.verdict.reason}")
+    lines: Sequence[tuple[str, str]] = (
+        ("target", f"{run.target.name}, {run.target.workers} processes, {_options(run)}"),
+        ("load", f"{run.scenario.load.rate_rps:g}/s, {run.scenario.load.regime}, W = {run.scenario.w_s:g} s"),
+        (
+            "requests",
+            f"planned {summary.planned:,} = sent {summary.sent:,} + unsent {summary.unsent:,}; completed "
+            f"{summary.completed:,}, failed {summary.failed:,}, unfinished {summary.unfinished:,}",
+        ),
+        ("throughput", f"{_rate(summary.throughput_rps)} of {_rate(summary.rate_offered_rps)} offered"),
+        (
+            "latency",
+            f"p50 {_seconds(latency.p50)}, p99 {_seconds(latency.p99)} "
+            f"[{_seconds(latency.p99_low)}, {_seconds(latency.p99_high)}], n = {latency.n:,}",
+        ),
+        ("send lag", f"p99 {_seconds(summary.send_lag_s.p99)}, max {_seconds(summary.send_lag_s.max)}"),
+        (
+            "in flight",
+            f"handlers {_number(run.concurrency.handlers_mean)}, client {_number(run.concurrency.client_mean)}, "
+            f"upstream {_number(run.concurrency.upstream_mean)}, predicted {_number(run.prediction.concurrency)}",
+        ),
+        (
+            "resources",
+            f"RSS {_mega(resources.rss_bytes.mean)}, PSS {_mega(resources.pss_bytes.mean)}, CPU "
+            f"{_number(resources.cpu_percent, 1)} %, {_number(resources.os_threads.peak)} threads, "
+            f"{_number(resources.descriptors.peak)} descriptors",
+        ),
+        (
+            "a request",
+            f"{_milli(resources.cpu_s_per_request)} CPU; in flight "
+            f"{_number(_kilo(resources.bytes_per_request_in_flight), 1)} KB",
+        ),
+        (
+            "collector",
+            f"{_number(resources.gc_pause_s.count)} pauses, longest {_milli(resources.gc_pause_s.max)}",
+        ),
+        (
+            "prediction",
+            f"at most {_rate(run.prediction.rate_max_rps)}, bound by {run.prediction.bound_by}; "
+            f"measured / predicted {_number(run.prediction.ratio, 4)}",
+        ),
+    )
+    for name, text in lines:
+        console.print(f"  {name:<11}{text}")
+    marks = {True: "ok  ", False: "FAIL", None: "–   "}
+    for check in run.verdict.checks:
+        console.print(f"    {marks[check.ok]} {check.name:<27}{check.detail}")
+
+
+def _options(run: Run) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in run.target.options.items()) or "no options"
+
+
+def _rate_max(row: Row) -> str:
+    if row.rate_max_rps is None:
+        return "–"
+    if row.rate_max_at_least:
+        return f"≥ {row.rate_target_rps:g} req/s"
+    return f"{row.rate_max_rps:.2f} req/s"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}/s"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f} s"
+
+
+def _milli(value: float | None) -> str:
+    return "–" if value is None else f"{value * 1000:.2f} ms"
+
+
+def _kilo(value: float | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+def _mega(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value / 1e6:,.0f} MB"
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:,.{digits}f}"

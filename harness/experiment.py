@@ -1,0 +1,312 @@
+"""One scenario, done once: upstream, pod, sampler and generator in, one run directory out.
+
+Whatever happens, the children are gone and the ports free when `run` returns or raises, and what was recorded
+is in results/runs/ (valid) or results/discarded/ (with the reason).
+"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+from pyarrow.lib import Table
+
+from harness import gauges, locks, measures, pod, provenance, records
+from harness.errors import GeneratorError, HarnessError, MeasurementError
+from harness.generator import ledger
+from harness.generator.messages import Account
+from harness.preflight import Layout
+from harness.program import Program
+from harness.run import Phases, Run, Source
+from harness.run import Target as RanTarget
+from harness.sampler import Columns, Sampler
+from harness.scenario import Scenario
+from harness.targets import Target
+from harness.validity import judge
+
+STOP_S = 3.0
+SETTLE_S = 5.0
+READY_S = 90.0
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What is known while a run is under way, once a second."""
+
+    phase: str
+    t_s: float
+    progress: Mapping[str, Any]
+    sample: Mapping[str, float]
+
+
+Watch = Callable[[Moment], None]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A run and where it lies."""
+
+    run: Run
+    path: Path
+
+
+def run(
+    scenario: Scenario, target: Target, layout: Layout, results: Path, watch: Watch, port: int | None
+) -> Outcome:
+    """Run `scenario` once against `target`; an invalid run is returned too, with its verdict.
+
+    Raises TargetError, GeneratorError, MeasurementError or KeyboardInterrupt after discarding what there is.
+    """
+    created = datetime.now(UTC)
+    run_id = records.new_id(target.name, scenario.name, created)
+    with locks.machine(), locks.staging(results, run_id) as staging:
+        locks.discard_orphans(results)
+        try:
+            attempt = _Attempt(scenario, target, layout, staging, watch, port)
+            recorded = attempt.record()
+            measured = measures.measure(recorded)
+            verdict = judge(measured.figures, scenario.limits)
+            made = Run(
+                id=run_id,
+                created=created.isoformat(timespec="seconds"),
+                model=target.model,
+                target=RanTarget(
+                    name=target.name, argv=attempt.argv, options=layout.options, workers=layout.workers
+                ),
+                scenario=scenario,
+                machine=provenance.machine(),
+                versions=provenance.versions(),
+                source=attempt.source,
+                phases=attempt.phases,
+                summary=measured.summary,
+                resources=measured.resources,
+                concurrency=measured.concurrency,
+                prediction=measured.prediction,
+                verdict=verdict,
+                notes=layout.notes,
+            )
+            records.write_run(staging, made, recorded.requests, recorded.samples)
+            pq.write_table(Table.from_pydict(dict(recorded.pauses)), staging / "gc.parquet")
+        except (HarnessError, KeyboardInterrupt) as error:
+            _discard(staging, str(error).partition("\n")[0] or "interrupted")
+            raise
+        except OSError as error:
+            _discard(staging, f"the run could not be written: {error}")
+            raise MeasurementError(f"the run could not be written: {error}; free some space?") from error
+        return Outcome(made, records.publish(staging, discarded=None if verdict.valid else verdict.reason))
+
+
+def _discard(staging: Path, reason: str) -> None:
+    try:
+        records.publish(staging, discarded=reason)
+    except MeasurementError:  # the disk is full: the hidden directory is swept by the next run
+        return
+
+
+class _Attempt:
+    """The moving parts of one run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        target: Target,
+        layout: Layout,
+        staging: Path,
+        watch: Watch,
+        port: int | None,
+    ) -> None:
+        self._scenario = scenario
+        self._target = target
+        self._layout = layout
+        self._staging = staging
+        self._watch = watch
+        self._port = port or pod.free_port()
+        self._edges: list[float] = []
+        self.argv: tuple[str, ...] = ()
+        self.source = Source()
+        self.phases = Phases(t0_s=0, window_start_s=0, window_end_s=0, drain_end_s=0)
+
+    def record(self) -> measures.Recorded:
+        """Start everything, let the load run, stop everything; what was recorded."""
+        commit, dirty = provenance.commit()
+        hash_start = provenance.source_hash()
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pods-per-lambda-")))
+            recorded = self._record(stack, scratch)
+        hash_end = provenance.source_hash()
+        self.source = Source(commit=commit, dirty=dirty, hash_start=hash_start, hash_end=hash_end)
+        return msgspec.structs.replace(recorded, source_unchanged=hash_start == hash_end)
+
+    def _record(self, stack: ExitStack, scratch: Path) -> measures.Recorded:
+        scenario, layout = self._scenario, self._layout
+        pod_metrics, upstream_metrics, columns = (scratch / name for name in ("pod", "upstream", "columns"))
+        for directory in (pod_metrics, upstream_metrics, columns):
+            directory.mkdir()
+        upstream_port = pod.free_port()
+        self.argv = pod.argv(self._target, layout, self._port, upstream_port, pod_metrics)
+        self._say("start", f"{self._target.name} and its upstream")
+        upstream = stack.enter_context(
+            pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
+        )
+        server = stack.enter_context(
+            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
+        )
+        generator = stack.enter_context(
+            pod.generator(
+                scenario,
+                layout,
+                self._port,
+                pod.sources(layout.sources),
+                columns,
+                self._staging / "generator.log",
+            )
+        )
+        sampler = Sampler(
+            server.pid,
+            upstream=upstream.pid,
+            generator=generator.pid,
+            pod_metrics=pod_metrics if self._target.gauges else None,
+            upstream_metrics=upstream_metrics,
+        )
+        events = _Events(generator)
+        events.expect("ready", READY_S)
+        rest = _settled(sampler)
+        with sampler:
+            events.go()
+            t0_s = float(events.expect("start", READY_S)["t0_s"])
+            done = self._watch_load(events, sampler, (server, upstream))
+            drain_end_s = time.monotonic() - t0_s
+            samples = sampler.stop()
+        self._say("stop", "pod and upstream")
+        server.stop(STOP_S)
+        upstream.stop(STOP_S)
+        load = scenario.load
+        self.phases = Phases(
+            t0_s=t0_s,
+            window_start_s=load.warmup_s,
+            window_end_s=load.warmup_s + load.window_s,
+            drain_end_s=drain_end_s,
+        )
+        pauses = gauges.gc_pauses(pod_metrics)
+        return measures.Recorded(
+            scenario=scenario,
+            layout=layout,
+            requests=read_columns([Path(file) for file in done["files"]]),
+            samples=samples | {"t_s": samples["t_s"] - t0_s},
+            pauses={
+                name: pauses[name] - (t0_s if name == "end_s" else 0) for name in pauses.dtype.names or ()
+            },
+            accounts=[msgspec.convert(account, Account) for account in done["workers"]],
+            edge_pss_bytes=self._edges,
+            rest=rest,
+            processes_expected=int(rest["processes"]),
+            samples_missed=sampler.missed,
+            source_unchanged=True,
+        )
+
+    def _watch_load(
+        self, events: _Events, sampler: Sampler, companions: tuple[Program, Program]
+    ) -> Mapping[str, Any]:
+        """Follow the load to its end; raises what a companion's death or the generator's word calls for."""
+        edges = {self._scenario.load.warmup_s, self._scenario.load.warmup_s + self._scenario.load.window_s}
+        while True:
+            event = events.next(0.2)
+            for program in companions:
+                if program.poll() is not None:
+                    raise program.failure("ended during the run")
+            sample = sampler.snapshot()
+            if event is None:
+                continue
+            if event["event"] == "done":
+                return event
+            t_s = float(event["t_s"])
+            for edge in [edge for edge in edges if edge <= t_s]:
+                edges.discard(edge)
+                if np.isnan(sample.get("pss_bytes", 0.0)):  # too dear each second: at the window's ends only
+                    self._edges.append(sampler.pod_pss_bytes())
+            self._watch(Moment(str(event["phase"]), t_s, event, sample))
+
+    def _say(self, phase: str, what: str) -> None:
+        self._watch(Moment(phase, 0.0, {"what": what}, {}))
+
+
+class _Events:
+    """The generator's lines, read by a thread so that nobody waits on a pipe for ever."""
+
+    def __init__(self, generator: Program) -> None:
+        self._generator = generator
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="generator-events", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._generator.stdout is not None
+        try:
+            for line in self._generator.stdout:
+                self._lines.put(line)
+        except ValueError:
+            pass  # the pipe was closed under us: the run is over
+        self._lines.put(None)
+
+    def go(self) -> None:
+        assert self._generator.stdin is not None
+        self._generator.stdin.write("go\n")
+        self._generator.stdin.flush()
+
+    def next(self, timeout_s: float) -> Mapping[str, Any] | None:
+        """The next event, None if there is none in time; raises GeneratorError for "error" and for the end."""
+        try:
+            line = self._lines.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if line is None:
+            self._generator.wait(STOP_S)
+            raise self._generator.failure("ended before the load did")
+        event: Mapping[str, Any] = msgspec.json.decode(line)
+        if event["event"] == "error":
+            raise GeneratorError(f"the generator stopped: {event['reason']}: {event['detail']}")
+        return event
+
+    def expect(self, name: str, timeout_s: float) -> Mapping[str, Any]:
+        event = self.next(timeout_s)
+        if event is None or event["event"] != name:
+            raise self._generator.failure(f'did not say "{name}" within {timeout_s:g} s')
+        return event
+
+
+def read_columns(files: list[Path]) -> dict[str, Any]:
+    """All workers' columns as one table in the order of the schedule; outcomes and reasons as words."""
+    parts = [ledger.unpack(file.read_bytes()) for file in files]
+    columns = {
+        field.name: np.concatenate([np.array(getattr(part, field.name)) for part in parts])
+        for field in fields(ledger.Columns)
+    }
+    order = np.argsort(columns["sequence"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    for name, words in (("outcome", ledger.OUTCOMES), ("reason", ledger.REASONS)):
+        columns[name] = np.array(words)[columns[name]]
+    return columns
+
+
+def _settled(sampler: Sampler) -> Mapping[str, float]:
+    """A sample of the pod at rest: once its memory and processes no longer change, or after SETTLE_S."""
+    deadline = time.monotonic() + SETTLE_S
+    last = sampler.sample()
+    while True:
+        time.sleep(0.5)
+        sample = sampler.sample()
+        same = ("processes", "os_threads", "rss_bytes")
+        if all(sample[name] == last[name] for name in same) or time.monotonic() > deadline:
+            return sample
+        last = sample
+
+
+__all__ = ["Columns", "Moment", "Outcome", "Watch", "read_columns", "run"]

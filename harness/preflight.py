@@ -1,0 +1,185 @@
+"""What a run will need, against what the machine has: refused, spread or accepted before anything starts.
+
+Pure but for `Host.here`. Little's law sets the size: λW requests are in flight at once, and each one takes
+descriptors of the pod, of the generator and of the upstream, and a port on each of two connections.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from harness import little
+from harness.errors import ScenarioError
+from harness.scenario import Scenario
+from harness.targets import Target, Value, concurrency_limit, resolve
+
+POD_BASE_DESCRIPTORS = 64  # listener, event loop, metrics files, log, shared objects
+HARNESS_BASE_DESCRIPTORS = 128
+# One process carries about 2,000/s of either on a core of its own; half of that keeps its queueing out of p99.
+GENERATOR_RPS = 1500.0
+UPSTREAM_RPS = 1000.0
+SOURCES_MIN = 4
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The machine's limits: CPUs we may use, descriptors a process may open, ephemeral ports of an address."""
+
+    cpus: tuple[int, ...]
+    descriptors: int
+    ports: int
+
+    @classmethod
+    def here(cls) -> Self:
+        low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return cls(tuple(sorted(os.sched_getaffinity(0))), hard, int(high) - int(low) + 1)
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is spread over processes, CPUs and addresses, and what is predicted of it."""
+
+    options: dict[str, Value]
+    workers: int
+    descriptors: int  # of one pod process
+    generators: int
+    upstreams: int
+    sources: int
+    pod_cpus: tuple[int, ...]
+    harness_cpus: tuple[int, ...]
+    pool_size: int | None
+    bounds: tuple[little.Bound, ...]
+    in_flight: float  # predicted inside the pod's handlers
+    notes: tuple[str, ...]
+
+    @property
+    def shared_cpus(self) -> bool:
+        return bool(set(self.pod_cpus) & set(self.harness_cpus))
+
+    @property
+    def binding(self) -> little.Bound:
+        """The bound that a growing rate meets first."""
+        return little.binding(self.bounds)
+
+
+def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
+    """Lay a run out on `host`; raises ScenarioError where it cannot fit, with the numbers and what to set."""
+    options = resolve(target, scenario.pod.options)
+    descriptors = scenario.pod.descriptors or host.descriptors
+    if descriptors > host.descriptors:
+        raise ScenarioError(
+            f"pod.descriptors: {descriptors:,} is above the {host.descriptors:,} that a process may open here; "
+            "lower it, or raise the machine's hard limit (ulimit -Hn)"
+        )
+    workers, notes = _workers(scenario, target, options, descriptors)
+    pool = concurrency_limit(target, options, workers)
+    bounds = _bounds(scenario, target, pool, workers, descriptors, host)
+    in_pod = scenario.in_flight if pool is None else min(scenario.in_flight, pool)
+    at_client = _client_peak(scenario, pool)
+    _check_descriptors(scenario, target, at_client, in_pod, workers, descriptors)
+    sources = max(SOURCES_MIN, little.processes_needed(at_client, host.ports))
+    _check_upstream_ports(scenario, in_pod, host)
+    pod_cpus, harness_cpus, warning = _cpus(scenario.pod.cpus, host.cpus)
+    usable = host.descriptors - HARNESS_BASE_DESCRIPTORS
+    return Layout(
+        options=options,
+        workers=workers,
+        descriptors=descriptors,
+        generators=max(
+            little.processes_needed(at_client, usable), math.ceil(scenario.load.rate_rps / GENERATOR_RPS)
+        ),
+        upstreams=max(
+            little.processes_needed(in_pod, usable), math.ceil(scenario.load.rate_rps / UPSTREAM_RPS)
+        ),
+        sources=sources,
+        pod_cpus=pod_cpus,
+        harness_cpus=harness_cpus,
+        pool_size=pool,
+        bounds=bounds,
+        in_flight=in_pod,
+        notes=(*notes, *warning),
+    )
+
+
+def _workers(
+    scenario: Scenario, target: Target, options: dict[str, Value], descriptors: int
+) -> tuple[int, list[str]]:
+    asked = scenario.pod.workers
+    if asked != "auto":
+        return asked, []
+    pool = concurrency_limit(target, options, 1)
+    if pool is not None:  # each process would bring a pool of its own: that is for the user to ask for
+        return 1, []
+    places = little.descriptor_places(descriptors, POD_BASE_DESCRIPTORS, target.descriptors_per_request)
+    if not places:
+        raise ScenarioError(f"pod.descriptors: {descriptors:,} leave no room for a request; raise it")
+    workers = little.processes_needed(scenario.in_flight, places)
+    return workers, [
+        f"workers: {workers}, the fewest whose {descriptors:,} descriptors each hold λW = "
+        f"{scenario.in_flight:,.0f} requests at {target.descriptors_per_request} a request "
+        f"({places:,} in one process, {little.HEADROOM:.0%} kept free)"
+    ]
+
+
+def _client_peak(scenario: Scenario, pool: int | None) -> float:
+    """Most requests in flight at the client: above a pool's capacity the queue grows as long as load comes."""
+    load = scenario.load
+    if pool is None or scenario.in_flight <= pool:
+        return scenario.in_flight
+    excess_rps = load.rate_rps - pool / scenario.w_s
+    return pool + excess_rps * (load.warmup_s + load.window_s)
+
+
+def _bounds(
+    scenario: Scenario, target: Target, pool: int | None, workers: int, descriptors: int, host: Host
+) -> tuple[little.Bound, ...]:
+    w_s = scenario.w_s
+    bounds = [
+        little.by_descriptors(
+            descriptors, POD_BASE_DESCRIPTORS, target.descriptors_per_request, workers, w_s
+        ),
+        little.by_ports(host.ports, 1, w_s),
+    ]
+    if pool is not None:
+        bounds.insert(0, little.by_pool(pool // workers, workers, w_s))
+    return tuple(bounds)
+
+
+def _check_descriptors(
+    scenario: Scenario, target: Target, at_client: float, in_pod: float, workers: int, descriptors: int
+) -> None:
+    upstream_side = (target.descriptors_per_request - 1) * in_pod
+    needed = math.ceil((at_client + upstream_side) / workers) + POD_BASE_DESCRIPTORS
+    if needed > descriptors:
+        enough = math.ceil((at_client + upstream_side) / max(1, descriptors - POD_BASE_DESCRIPTORS) * 1.05)
+        raise ScenarioError(
+            f"too few descriptors: λ = {scenario.load.rate_rps:g}/s × W = {scenario.w_s:g} s needs {needed:,} in "
+            f"each of {workers} pod processes, {descriptors:,} may be opened; "
+            f"set pod.workers to {enough} or more, or lower load.rate"
+        )
+
+
+def _check_upstream_ports(scenario: Scenario, in_pod: float, host: Host) -> None:
+    usable = host.ports * (1 - little.HEADROOM)
+    if in_pod > usable:
+        raise ScenarioError(
+            f"too few ports: {in_pod:,.0f} connections from the pod to its upstream, {host.ports:,} ephemeral ports; "
+            f"lower load.rate to {usable / scenario.w_s:.0f}/s, or widen net.ipv4.ip_local_port_range"
+        )
+
+
+def _cpus(asked: int, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
+    if asked and asked < len(cpus):
+        return cpus[-asked:], cpus[:-asked], []
+    if not asked:
+        return cpus, cpus, ["the pod is not confined: it and the harness share all CPUs"]
+    return (
+        cpus,
+        cpus,
+        [f"pod.cpus: {asked} of {len(cpus)} CPUs leave the harness none of its own: they share"],
+    )
