@@ -11,13 +11,13 @@ import errno
 import json
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from servers.client import Client
-from servers.http11 import READ_BYTES, BadGateway, Refusal, Request, Response, ServerConnection
+from servers.http11 import READ_BYTES, BadGateway, Refusal, Reply, Request, Response, ServerConnection
 from servers.io import IO
 from servers.log import once
 from servers.metrics import Metrics
@@ -67,17 +67,20 @@ class Service:
 
     async def serve_one(self, connection: ServerConnection) -> bool:
         """Read one request whose first bytes are here, and answer it; True to go on with the connection."""
-        settings = self.settings
+        settings, metrics = self.settings, self.metrics
         try:
             request = await connection.read_request(settings.request_s, settings.body_bytes)
         except Refusal as refusal:
             await self._refuse(connection, refusal)
             return False
-        metrics = self.metrics
         started = time.monotonic()
         metrics.active.inc()
         try:
-            response = await self._answer(request)
+            route = self._route(request)
+            try:
+                response = route if isinstance(route, Response) else await route(request)
+            except Exception as error:  # noqa: BLE001  a bug in one handler must not take other requests along
+                response = self._explain(error)
             metrics.outcome[response.outcome].inc()
             return await connection.respond(response, self.draining, settings.send_s)
         finally:
@@ -97,61 +100,84 @@ class Service:
         await connection.respond(response, True, self.settings.send_s)
         await connection.linger()
 
-    # Handlers
-
-    async def _answer(self, request: Request) -> Response:
+    def _route(self, request: Request) -> Handler | Response:
         handler = self._routes.get(request.path)
         if handler is None:
             return failure(404, f"no such route; there are {', '.join(self._routes)}", "client_error")
         if request.method != "GET":
             response = failure(405, "this route takes GET", "client_error")
             return response._replace(headers=(*response.headers, (b"allow", b"GET")))
-        try:
-            return await handler(request)
-        except TimeoutError:
-            once("504", f"upstream gave no answer within {self.settings.upstream_s:g} s: answered 504")
-            return failure(504, "the upstream did not answer in time", "timed_out")
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
+        return handler
+
+    def _explain(self, error: Exception) -> Response:
+        """The answer that an error calls for, by whose fault it is."""
+        match error:
+            case TimeoutError():
+                once(
+                    "504", f"the upstream gave no answer within {self.settings.upstream_s:g} s: answered 504"
+                )
+                return failure(504, "the upstream did not answer in time", "timed_out")
+            case OSError(errno=errno.EMFILE | errno.ENFILE):
                 once("EMFILE", "descriptors exhausted on the way to the upstream: answered 503")
                 return failure(503, "descriptors exhausted", "refused")
-            once("502", f"upstream failed: {error}: answered 502")
-            return failure(502, "the upstream cannot be reached", "upstream_error")
-        except BadGateway as error:
-            once("502", f"upstream failed: {error}: answered 502")
-            return failure(502, str(error), "upstream_error")
-        except Exception as error:  # noqa: BLE001  a handler's bug must not take its connection's peers along
-            once("500", f"handler failed: {error!r}: answered 500")
-            return failure(500, "internal error", "failed")
+            case OSError() | BadGateway():
+                once("502", f"the upstream failed: {error}: answered 502")
+                return failure(502, f"the upstream failed: {error}", "upstream_error")
+        once("500", f"a handler failed: {error!r}: answered 500")
+        return failure(500, "internal error", "failed")
+
+    # Handlers. What a handler still holds while it waits for the model is what a request in flight costs.
 
     async def _health(self, request: Request) -> Response:
         return Response(200, b'{"status":"ok"}')
 
     async def _rag(self, request: Request) -> Response:
-        question = parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0]
-        try:
-            documents = (await self._upstream("/search", {"query": question, "k": 4}))["results"]
-            context = " ".join(document["id"] for document in documents)
-            messages = [
-                {"role": "system", "content": f"Answer from these documents: {context}"},
-                {"role": "user", "content": question},
-            ]
-            chat = {"model": "simulated", "messages": messages}
-            completion = await self._upstream("/v1/chat/completions", chat)
-            answer = completion["choices"][0]["message"]["content"]
-        except (KeyError, IndexError, TypeError) as error:
-            raise BadGateway(f"the upstream's answer lacks {error}") from error
-        return Response(200, json.dumps({"answer": answer, "documents": documents}).encode())
+        ask, wait_s = self.client.post, self.settings.upstream_s
+        documents = retrieved(await ask(b"/search", look_up(request), wait_s))
+        completion = await ask(b"/v1/chat/completions", prompt(request, documents), wait_s)
+        return Response(200, b'{"answer": %s, "documents": %s}' % (answered(completion), documents))
 
-    async def _upstream(self, path: str, payload: object) -> dict[str, Any]:
-        reply = await self.client.post(path.encode(), json.dumps(payload).encode(), self.settings.upstream_s)
-        if reply.status != 200:
-            raise BadGateway(f"the upstream answered {path} with {reply.status}")
-        try:
-            answer: dict[str, Any] = json.loads(reply.body)
-        except ValueError as error:
-            raise BadGateway(f"the upstream answered {path} with something that is not JSON") from error
-        return answer
+
+def look_up(request: Request) -> bytes:
+    """The vector query."""
+    return json.dumps({"query": _question(request), "k": 4}).encode()
+
+
+def prompt(request: Request, documents: bytes) -> bytes:
+    """The chat request, with the documents in front of the question."""
+    messages = [
+        {"role": "system", "content": f"Answer from these documents: {documents.decode()}"},
+        {"role": "user", "content": _question(request)},
+    ]
+    return json.dumps({"model": "simulated", "messages": messages}).encode()
+
+
+def retrieved(reply: Reply) -> bytes:
+    """The documents found, as JSON again: a tenth of the memory of the objects. Raises BadGateway."""
+    with _expected(reply):
+        return json.dumps(json.loads(reply.body)["results"]).encode()
+
+
+def answered(reply: Reply) -> bytes:
+    """The model's answer, as a JSON string. Raises BadGateway."""
+    with _expected(reply):
+        return json.dumps(json.loads(reply.body)["choices"][0]["message"]["content"]).encode()
+
+
+@contextmanager
+def _expected(reply: Reply) -> Iterator[None]:
+    if reply.status != HTTPStatus.OK:
+        raise BadGateway(f"it answered with {reply.status}")
+    try:
+        yield
+    except ValueError as error:
+        raise BadGateway("its answer is not JSON") from error
+    except (LookupError, TypeError) as error:
+        raise BadGateway(f"its answer lacks {error}") from error
+
+
+def _question(request: Request) -> str:
+    return parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0]
 
 
 def failure(status: int, message: str, outcome: str) -> Response:

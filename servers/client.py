@@ -32,7 +32,9 @@ class Client:
         try:
             if connection is None:
                 connection = ClientConnection(await self._io.connect(self._address, CONNECT_S))
-            reply = await connection.post(self._host, target, body, timeout_s)
+            await connection.send(self._host, target, body, timeout_s)
+            del body  # not needed for as long as the answer takes
+            reply = await connection.receive(timeout_s)
             if connection.reusable:
                 self._idle.append(connection)
                 connection = None

@@ -184,14 +184,8 @@ class ClientConnection:
         """The last exchange ended cleanly on both sides."""
         return self._h11.our_state is h11.IDLE
 
-    async def post(self, host: bytes, target: bytes, body: bytes, timeout_s: float) -> Reply:
-        """One exchange: send a JSON body, return the whole answer.
-
-        Raises:
-            BadGateway: the answer was cut short or is not HTTP.
-            TimeoutError, OSError: from the stream.
-        """
-        deadline = time.monotonic() + timeout_s
+    async def send(self, host: bytes, target: bytes, body: bytes, timeout_s: float) -> None:
+        """Send a POST with a JSON body."""
         send = self._h11.send
         headers = [(b"host", host), *JSON, (b"content-length", b"%d" % len(body))]
         await self.stream.sendall(
@@ -204,32 +198,37 @@ class ClientConnection:
             ),
             timeout_s,
         )
+
+    async def receive(self, timeout_s: float) -> Reply:
+        """The whole answer to what was sent.
+
+        Raises:
+            BadGateway: the answer was cut short or is not HTTP.
+            TimeoutError, OSError: from the stream.
+        """
+        deadline = time.monotonic() + timeout_s
+        status, parts = 0, []
         try:
-            return await self._read_reply(deadline)
+            while True:
+                event = self._h11.next_event()
+                match event:
+                    case h11.NEED_DATA:
+                        left_s = deadline - time.monotonic()
+                        if left_s <= 0:
+                            raise TimeoutError
+                        self._h11.receive_data(await self.stream.recv(READ_BYTES, left_s))
+                    case h11.InformationalResponse():
+                        continue
+                    case h11.Response():
+                        status = event.status_code
+                    case h11.Data():
+                        parts.append(event.data)
+                    case h11.EndOfMessage():
+                        break
+                    case _:
+                        raise BadGateway("it closed the connection before it answered")
         except h11.RemoteProtocolError as error:
             raise BadGateway(str(error)) from error
-
-    async def _read_reply(self, deadline: float) -> Reply:
-        status = 0
-        parts: list[bytes] = []
-        while True:
-            event = self._h11.next_event()
-            match event:
-                case h11.NEED_DATA:
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        raise TimeoutError
-                    self._h11.receive_data(await self.stream.recv(READ_BYTES, left))
-                case h11.InformationalResponse():
-                    continue
-                case h11.Response():
-                    status = event.status_code
-                case h11.Data():
-                    parts.append(event.data)
-                case h11.EndOfMessage():
-                    break
-                case _:
-                    raise BadGateway("the upstream closed the connection before it answered")
         if self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE:
             self._h11.start_next_cycle()
-        return Reply(status, parts[0] if len(parts) == 1 else b"".join(parts))
+        return Reply(status, b"".join(parts))
