@@ -1,0 +1,56 @@
+# Everything from a fresh clone, with only python3 (3.11+) and make: each target sets up what it needs.
+
+MODEL    ?= asyncio
+SCENARIO ?= rag
+RUNS     ?= 1
+RATE     ?=
+DURATION ?=
+
+PYTHON  ?= python3
+VENV    := .venv
+STAMP   := $(VENV)/.installed
+BIN     := $(VENV)/bin
+HARNESS := $(BIN)/harness
+
+OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
+
+.PHONY: help setup bench perf test lint types check lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## virtual environment with the pinned dependencies
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is $$($(PYTHON) -V); 3.11 or later is needed: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
+	@$(HARNESS) bench $(MODEL) $(OPTIONS) --runs $(RUNS)
+
+perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about an hour
+	@$(BIN)/python -m perf
+
+test: $(STAMP) ## all tests
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP) ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy, strict
+	@$(BIN)/mypy
+
+check: lint types test ## what CI runs
+
+lock: $(STAMP) ## renew the pins in requirements.lock
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --upgrade --extra dev --generate-hashes --no-header --universal \
+	  --python-version 3.11 -o requirements.lock pyproject.toml
+
+clean: ## what set-up and tests left; never results
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
