@@ -32,8 +32,8 @@ $(STAMP): requirements.lock pyproject.toml
 bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 	@$(HARNESS) bench $(MODEL) $(OPTIONS) --runs $(RUNS)
 
-perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about an hour
-	@$(BIN)/python -m perf
+perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about 40 minutes
+	@$(BIN)/python -m harness.perf
 
 test: $(STAMP) ## all tests
 	@$(BIN)/python -m pytest

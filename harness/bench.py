@@ -12,7 +12,7 @@ from statistics import median
 
 import msgspec
 
-from harness.preflight import Host, Layout, plan
+from harness.preflight import Forecast, Host, forecast
 from harness.run import Run
 from harness.scenario import Scenario
 from harness.targets import Target
@@ -21,7 +21,7 @@ ABOVE = 1.2  # of the predicted capacity: full throughout, and a queue that the 
 BELOW = 0.98
 SATURATED_DRAIN_S = 1.0
 
-RunOnce = Callable[[Scenario, Layout], Run]
+RunOnce = Callable[[Scenario], Run]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +50,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...] = ()
 
 
-def scenarios(scenario: Scenario, layout: Layout) -> tuple[Scenario, ...]:
+def scenarios(scenario: Scenario, pod: Forecast) -> tuple[Scenario, ...]:
     """What one repeat of the row runs: (above, below) its capacity, or the scenario as it is."""
-    capacity = layout.binding.rate_max_rps
+    capacity = pod.binding.rate_max_rps
     if capacity >= scenario.load.rate_rps:
         return (scenario,)
     changes = (
@@ -67,11 +67,9 @@ def scenarios(scenario: Scenario, layout: Layout) -> tuple[Scenario, ...]:
 
 def bench(scenario: Scenario, target: Target, host: Host, repeats: int, run_once: RunOnce) -> Row:
     """Make one row; `run_once` runs a scenario and keeps the run."""
-    layout = plan(scenario, target, host)
-    planned = [
-        (part, plan(part, target, host)) for _ in range(repeats) for part in scenarios(scenario, layout)
-    ]
-    return row(scenario.load.rate_rps, target.name, layout.workers, [run_once(*each) for each in planned])
+    pod = forecast(scenario, target, host)
+    parts = scenarios(scenario, pod) * repeats
+    return row(scenario.load.rate_rps, target.name, pod.workers, [run_once(part) for part in parts])
 
 
 def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run]) -> Row:

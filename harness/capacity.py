@@ -3,7 +3,7 @@
 Each resource of a pod bounds λ on its own, and the smallest bound binds. What stands in places (pool, permits,
 memory, descriptors, ports) is Little's law. CPU and the latency goal are one story. A process serves on one
 thread, so that a request of c seconds of CPU meets a queue; taken as M/M/1, its time there is exponential with
-mean c / (1 − ρ) (Kleinrock, Queueing Systems I, 1975, §3.2), and
+mean c / (1 − ρ) (Gross et al., Fundamentals of Queueing Theory, 2008, §2.2), and
 
     p99 = c ln 100 / (1 − ρ),   ρ = λ c / cores
 

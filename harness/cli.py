@@ -72,8 +72,8 @@ def _terminate(number: int, frame: object) -> None:
 def run(results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
     """Run one scenario once against TARGET."""
     with _reported():
-        wanted, target, layout = _prepare(**chosen)
-        outcome = _run(wanted, target, layout, results, port)
+        wanted, target = _prepare(**chosen)
+        outcome = _run(wanted, target, results, port)
         if as_json:
             click.echo((outcome.path / records.RUN).read_text(), nl=False)
         else:
@@ -90,13 +90,13 @@ def run(results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
 def bench(results: Path, port: int | None, as_json: bool, runs: int, **chosen: Any) -> None:
     """Make TARGET's row of the table."""
     with _reported():
-        wanted, target, _ = _prepare(**chosen)
+        wanted, target = _prepare(**chosen)
         row = benches.bench(
             wanted,
             target,
             preflight.Host.here(),
             runs,
-            lambda part, layout: _run(part, target, layout, results, port).run,
+            lambda part: _run(part, target, results, port).run,
         )
         if as_json:
             click.echo(msgspec.json.encode(row))
@@ -112,7 +112,8 @@ def bench(results: Path, port: int | None, as_json: bool, runs: int, **chosen: A
 def check(as_json: bool, **chosen: Any) -> None:
     """Preflight only: what a run would need and what is predicted of it."""
     with _reported():
-        wanted, target, layout = _prepare(**chosen)
+        wanted, target = _prepare(**chosen)
+        layout = _plan(wanted, target)
         if as_json:
             found = {"layout": layout, "prediction": measures.predict(layout, wanted)}
             click.echo(msgspec.json.encode(found))
@@ -174,7 +175,7 @@ def _prepare(
     warmup: str | None,
     sets: tuple[str, ...],
     files: tuple[Path, ...],
-) -> tuple[scenario.Scenario, targets.Target, preflight.Layout]:
+) -> tuple[scenario.Scenario, targets.Target]:
     """Everything that can be refused before anything starts, is refused here."""
     shorthands = {"rate": rate, "duration": duration, "warmup": warmup}
     overrides = {key: text for key, text in shorthands.items() if text is not None}
@@ -184,20 +185,20 @@ def _prepare(
             raise ScenarioError(f"--set {entry}: write KEY=VALUE, for example pod.threads=400")
         overrides[key.strip()] = text.strip()
     found = targets.get_target(target, targets.load_targets(files))
-    wanted = scenario.load(name, overrides)
-    layout = preflight.plan(wanted, found, preflight.Host.here())
+    return scenario.load(name, overrides), found
+
+
+def _plan(wanted: scenario.Scenario, target: targets.Target) -> preflight.Layout:
+    layout = preflight.plan(wanted, target, preflight.Host.here())
     for warning in scenario.warnings(wanted):
         click.echo(f"warning: {warning}", err=True)
-    return wanted, found, layout
+    return layout
 
 
 def _run(
-    wanted: scenario.Scenario,
-    target: targets.Target,
-    layout: preflight.Layout,
-    results: Path,
-    port: int | None,
+    wanted: scenario.Scenario, target: targets.Target, results: Path, port: int | None
 ) -> experiment.Outcome:
+    layout = _plan(wanted, target)
     if port is not None and not pod.port_is_free(port):
         raise ScenarioError(f"--port {port}: already in use; stop what listens there, or leave it out")
     title = f"{target.name}, {wanted.name} at {wanted.load.rate_rps:g}/s"

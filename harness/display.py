@@ -21,12 +21,13 @@ PLAIN_EVERY_S = 5
 
 
 class Progress:
-    """Live progress of one run: one line that changes on a terminal, a line each 5 s elsewhere."""
+    """Live progress of one run: one line that changes on a terminal; elsewhere a line a phase and each 5 s."""
 
     def __init__(self, title: str, layout: Layout) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._title = title
         self._layout = layout
+        self._phase = ""
         self._live = Live(console=self._console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> Self:
@@ -47,8 +48,9 @@ class Progress:
         line = f"  {moment.phase:<7}{_progress(moment, self._layout)}"
         if self._console.is_terminal:
             self._live.update(Text(line))
-        elif not moment.t_s % PLAIN_EVERY_S:
+        elif moment.phase != self._phase or not moment.t_s % PLAIN_EVERY_S:
             self._console.print(line)
+        self._phase = moment.phase
 
 
 def predicted(layout: Layout) -> str:

@@ -30,7 +30,7 @@ from harness.preflight import Layout
 from harness.program import Program
 from harness.run import Phases, Run, Source
 from harness.run import Target as RanTarget
-from harness.sampler import Columns, Sampler
+from harness.sampler import Sampler
 from harness.scenario import Scenario
 from harness.targets import Target
 from harness.validity import judge
@@ -177,7 +177,7 @@ class _Attempt:
             pod_metrics=pod_metrics if self._target.gauges else None,
             upstream_metrics=upstream_metrics,
         )
-        events = _Events(generator)
+        events = Events(generator)
         events.expect("ready", READY_S)
         rest = _settled(sampler)
         with sampler:
@@ -214,7 +214,7 @@ class _Attempt:
         )
 
     def _watch_load(
-        self, events: _Events, sampler: Sampler, companions: tuple[Program, Program]
+        self, events: Events, sampler: Sampler, companions: tuple[Program, Program]
     ) -> Mapping[str, Any]:
         """Follow the load to its end; raises what a companion's death or the generator's word calls for."""
         edges = {self._scenario.load.warmup_s, self._scenario.load.warmup_s + self._scenario.load.window_s}
@@ -239,8 +239,8 @@ class _Attempt:
         self._watch(Moment(phase, 0.0, {"what": what}, {}))
 
 
-class _Events:
-    """The generator's lines, read by a thread so that nobody waits on a pipe for ever."""
+class Events:
+    """The generator's events, read by a thread so that nobody waits on a pipe for ever."""
 
     def __init__(self, generator: Program) -> None:
         self._generator = generator
@@ -307,6 +307,3 @@ def _settled(sampler: Sampler) -> Mapping[str, float]:
         if all(sample[name] == last[name] for name in same) or time.monotonic() > deadline:
             return sample
         last = sample
-
-
-__all__ = ["Columns", "Moment", "Outcome", "Watch", "read_columns", "run"]

@@ -222,6 +222,8 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
         pod_descriptors_max=layout.descriptors,
         generator_descriptors=max((a.descriptors_peak for a in recorded.accounts), default=None),
         generator_descriptors_max=layout.descriptors,
+        ports=_ports(recorded),
+        ports_max=layout.ports,
         pod_lost=_lost(recorded),
         generator_lost=layout.generators - len(recorded.accounts),
         upstream_lost=0,  # one that is lost ends the run
@@ -332,6 +334,18 @@ def _client_expected(recorded: Recorded, summary: Summary) -> float | None:
     if not len(service):
         return None
     return summary.sent / recorded.scenario.load.window_s * float(service.mean())
+
+
+def _ports(recorded: Recorded) -> int | None:
+    """Most ports in use between one source and one destination: at a source of the load, or at the pod."""
+    requests = recorded.requests
+    started = np.sort(requests["sent_s"][~np.isnan(requests["sent_s"])])
+    ended = np.sort(requests["done_s"][~np.isnan(requests["done_s"])])
+    if not len(started):
+        return None
+    in_flight = np.arange(1, len(started) + 1) - np.searchsorted(ended, started, side="right")
+    at_source = math.ceil(int(in_flight.max()) / recorded.layout.sources)
+    return max(at_source, _peak(_inside(recorded, "upstream_active")) or 0)
 
 
 def _lost(recorded: Recorded) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import random
 import socket
+import struct
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -68,7 +69,7 @@ def upstream(scenario: Scenario, layout: Layout, port: int, metrics: Path, log: 
     argv += ["--vector", f"{vector.mean_s} s", "--vector-kind", vector.kind]
     argv += ["--llm", f"{llm.mean_s} s", "--llm-kind", llm.kind, "--sigma", str(llm.sigma)]
     program = Program(argv, log=log, name="the upstream", cpus=set(layout.harness_cpus))
-    _await_port(program, port, lambda: program.failure("did not start"))
+    await_port(program, port)
     return program
 
 
@@ -95,7 +96,7 @@ def pod(target: Target, layout: Layout, command: tuple[str, ...], port: int, log
         descriptors=layout.descriptors,
         fault=TargetError,
     )
-    _await_port(program, port, lambda: program.failure("did not start"))
+    await_port(program, port)
     return program
 
 
@@ -139,14 +140,17 @@ def _quiet(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.startswith("LOCUST_")}
 
 
-def _await_port(program: Program, port: int, failure: Callable[[], Exception]) -> None:
+def await_port(program: Program, port: int) -> None:
+    """Return once `program` listens; kills it and raises its kind of error if it does not."""
     deadline = time.monotonic() + START_S
     while True:
         with socket.socket() as probe:
+            # Closed by a reset: its port would wait in TIME_WAIT, and be taken over by one of the run's own.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if probe.connect_ex((HOST, port)) == 0:
                 return
         if program.poll() is not None or time.monotonic() > deadline:
-            error = failure()
+            error = program.failure("did not start")
             program.kill()
             raise error
         time.sleep(LOOK_S)

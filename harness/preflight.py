@@ -41,25 +41,15 @@ class Host(msgspec.Struct, frozen=True):
         return cls(tuple(sorted(os.sched_getaffinity(0))), hard, int(high) - int(low) + 1)
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run is spread over processes, CPUs and addresses, and what is predicted of it."""
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod is made of, and the rate that each of its limits allows."""
 
     options: dict[str, Value]
     workers: int
-    descriptors: int  # of one pod process
-    generators: int
-    upstreams: int
-    sources: int
-    pod_cpus: tuple[int, ...]
-    harness_cpus: tuple[int, ...]
-    pool_size: int | None
+    descriptors: int  # of one process
+    pool_size: int | None  # of all workers
     bounds: tuple[little.Bound, ...]
-    in_flight: float  # predicted inside the pod's handlers
     notes: tuple[str, ...]
-
-    @property
-    def shared_cpus(self) -> bool:
-        return bool(set(self.pod_cpus) & set(self.harness_cpus))
 
     @property
     def binding(self) -> little.Bound:
@@ -67,8 +57,24 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return little.binding(self.bounds)
 
 
-def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
-    """Lay a run out on `host`; raises ScenarioError where it cannot fit, with the numbers and what to set."""
+class Layout(Forecast, frozen=True, kw_only=True):
+    """How a run is spread over processes, CPUs and addresses."""
+
+    generators: int
+    upstreams: int
+    sources: int
+    ports: int  # of one address towards another
+    pod_cpus: tuple[int, ...]
+    harness_cpus: tuple[int, ...]
+    in_flight: float  # predicted inside the pod's handlers
+
+    @property
+    def shared_cpus(self) -> bool:
+        return bool(set(self.pod_cpus) & set(self.harness_cpus))
+
+
+def forecast(scenario: Scenario, target: Target, host: Host) -> Forecast:
+    """Predict what a pod carries, whatever is offered; raises ScenarioError where it cannot be started."""
     options = resolve(target, scenario.pod.options)
     descriptors = scenario.pod.descriptors or host.descriptors
     if descriptors > host.descriptors:
@@ -78,52 +84,57 @@ def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
         )
     workers, notes = _workers(scenario, target, options, descriptors)
     pool = concurrency_limit(target, options, workers)
-    bounds = _bounds(scenario, target, pool, workers, descriptors, host)
-    in_pod = scenario.in_flight if pool is None else min(scenario.in_flight, pool)
-    at_client = _client_peak(scenario, pool)
-    _check_descriptors(scenario, target, at_client, in_pod, workers, descriptors)
-    sources = max(SOURCES_MIN, little.processes_needed(at_client, host.ports))
-    _check_upstream_ports(scenario, in_pod, host)
-    pod_cpus, harness_cpus, warning = _cpus(scenario.pod.cpus, host.cpus)
-    usable = host.descriptors - HARNESS_BASE_DESCRIPTORS
-    return Layout(
+    return Forecast(
         options=options,
         workers=workers,
         descriptors=descriptors,
-        generators=max(
-            little.processes_needed(at_client, usable), math.ceil(scenario.load.rate_rps / GENERATOR_RPS)
-        ),
-        upstreams=max(
-            little.processes_needed(in_pod, usable), math.ceil(scenario.load.rate_rps / UPSTREAM_RPS)
-        ),
-        sources=sources,
+        pool_size=pool,
+        bounds=_bounds(scenario, target, pool, workers, descriptors, host),
+        notes=notes,
+    )
+
+
+def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
+    """Lay a run out on `host`; raises ScenarioError where it cannot fit, with the numbers and what to set."""
+    pod = forecast(scenario, target, host)
+    pool = pod.pool_size
+    in_pod = scenario.in_flight if pool is None else min(scenario.in_flight, pool)
+    at_client = _client_peak(scenario, pool)
+    _check_descriptors(scenario, target, at_client, in_pod, pod)
+    _check_upstream_ports(scenario, in_pod, host)
+    pod_cpus, harness_cpus, warning = _cpus(scenario.pod.cpus, host.cpus)
+    usable, rate_rps = host.descriptors - HARNESS_BASE_DESCRIPTORS, scenario.load.rate_rps
+    return Layout(
+        **{name: getattr(pod, name) for name in Forecast.__struct_fields__ if name != "notes"},
+        notes=(*pod.notes, *warning),
+        generators=max(little.processes_needed(at_client, usable), math.ceil(rate_rps / GENERATOR_RPS)),
+        upstreams=max(little.processes_needed(in_pod, usable), math.ceil(rate_rps / UPSTREAM_RPS)),
+        sources=max(SOURCES_MIN, little.processes_needed(at_client, host.ports)),
+        ports=host.ports,
         pod_cpus=pod_cpus,
         harness_cpus=harness_cpus,
-        pool_size=pool,
-        bounds=bounds,
         in_flight=in_pod,
-        notes=(*notes, *warning),
     )
 
 
 def _workers(
     scenario: Scenario, target: Target, options: dict[str, Value], descriptors: int
-) -> tuple[int, list[str]]:
+) -> tuple[int, tuple[str, ...]]:
     asked = scenario.pod.workers
     if asked != "auto":
-        return asked, []
+        return asked, ()
     pool = concurrency_limit(target, options, 1)
     if pool is not None:  # each process would bring a pool of its own: that is for the user to ask for
-        return 1, []
+        return 1, ()
     places = little.descriptor_places(descriptors, POD_BASE_DESCRIPTORS, target.descriptors_per_request)
     if not places:
         raise ScenarioError(f"pod.descriptors: {descriptors:,} leave no room for a request; raise it")
     workers = little.processes_needed(scenario.in_flight, places)
-    return workers, [
+    return workers, (
         f"workers: {workers}, the fewest whose {descriptors:,} descriptors each hold λW = "
         f"{scenario.in_flight:,.0f} requests at {target.descriptors_per_request} a request "
-        f"({places:,} in one process, {little.HEADROOM:.0%} kept free)"
-    ]
+        f"({places:,} in one process, {little.HEADROOM:.0%} kept free)",
+    )
 
 
 def _client_peak(scenario: Scenario, pool: int | None) -> float:
@@ -151,17 +162,21 @@ def _bounds(
 
 
 def _check_descriptors(
-    scenario: Scenario, target: Target, at_client: float, in_pod: float, workers: int, descriptors: int
+    scenario: Scenario, target: Target, at_client: float, in_pod: float, pod: Forecast
 ) -> None:
-    upstream_side = (target.descriptors_per_request - 1) * in_pod
-    needed = math.ceil((at_client + upstream_side) / workers) + POD_BASE_DESCRIPTORS
-    if needed > descriptors:
-        enough = math.ceil((at_client + upstream_side) / max(1, descriptors - POD_BASE_DESCRIPTORS) * 1.05)
-        raise ScenarioError(
-            f"too few descriptors: λ = {scenario.load.rate_rps:g}/s × W = {scenario.w_s:g} s needs {needed:,} in "
-            f"each of {workers} pod processes, {descriptors:,} may be opened; "
-            f"set pod.workers to {enough} or more, or lower load.rate"
-        )
+    wanted = at_client + (target.descriptors_per_request - 1) * in_pod
+    needed = math.ceil(wanted / pod.workers) + POD_BASE_DESCRIPTORS
+    if needed <= pod.descriptors:
+        return
+    load, binding = scenario.load, pod.binding
+    enough = math.ceil(wanted / max(1, pod.descriptors - POD_BASE_DESCRIPTORS) * (1 + little.HEADROOM))
+    remedy = f"set pod.workers to {enough} or more, or lower load.rate"
+    if binding.resource == "pool":
+        remedy = f"lower load.rate: its pool carries {binding.rate_max_rps:.2f}/s, the rest only queues"
+    raise ScenarioError(
+        f"too few descriptors: λ = {load.rate_rps:g}/s × W = {scenario.w_s:g} s needs {needed:,} in each of "
+        f"{pod.workers} pod processes, {pod.descriptors:,} may be opened; {remedy}"
+    )
 
 
 def _check_upstream_ports(scenario: Scenario, in_pod: float, host: Host) -> None:

@@ -140,7 +140,7 @@ class Service:
 
 def look_up(request: Request) -> bytes:
     """The vector query."""
-    return json.dumps({"query": _question(request), "k": 4}).encode()
+    return json.dumps({"query": _question(request), "top_k": 4}).encode()
 
 
 def prompt(request: Request, documents: bytes) -> bytes:

@@ -99,6 +99,7 @@ class Counts:
 
 
 class Route(NamedTuple):
+    method: str
     decode: Callable[[bytes], Any]
     answer: Callable[[Any], bytes]
     delay_s: Callable[[], float]
@@ -118,9 +119,14 @@ class App:
         counts = Counts()
 
         def route(
-            label: str, delay: Delay, decode: Callable[[bytes], Any], answer: Callable[[Any], bytes]
+            label: str,
+            delay: Delay,
+            decode: Callable[[bytes], Any],
+            answer: Callable[[Any], bytes],
+            method: str = "POST",
         ) -> Route:
             return Route(
+                method=method,
                 decode=decode,
                 answer=answer,
                 delay_s=draws(delay, f"{seed}/{index}/{label}"),
@@ -132,6 +138,8 @@ class App:
         self._routes = {
             "/search": route("search", vector, search, lambda query: search_answer(query.top_k)),
             "/v1/chat/completions": route("chat", llm, chat, lambda query: chat_answer(query, next(numbers))),
+            # The LLM's delay and nothing else: to measure a load generator alone.
+            "/wait": route("wait", llm, lambda _: None, lambda _: b"{}", method="GET"),
         }
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
@@ -140,8 +148,8 @@ class App:
         route = self._routes.get(request.path)
         if route is None:
             return error(404, f"no such path: {request.path}; there are {', '.join(self._routes)}")
-        if request.method != "POST":
-            return error(405, f"{request.path} takes POST")
+        if request.method != route.method:
+            return error(405, f"{request.path} takes {route.method}")
         try:
             query = route.decode(await request.read())
         except (msgspec.MsgspecError, UnicodeDecodeError) as reason:

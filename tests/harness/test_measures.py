@@ -1,0 +1,210 @@
+"""Figures from columns: synthetic runs whose every figure is known beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness import measures, preflight, scenario, targets
+from harness.generator.messages import Account
+from harness.sampler import COLUMNS
+from harness.validity import judge
+
+RATE, W, WARMUP, WINDOW, DRAIN = 100.0, 2.0, 3.0, 8.0, 4.0
+HOST = preflight.Host(cpus=(0, 1), descriptors=20_000, ports=28_232)
+
+
+def recorded(
+    *,
+    target: str = "asyncio",
+    latency_s: float = 2.004,
+    regime: str = "steady",
+    lost: int = 0,
+    **columns: Any,
+) -> measures.Recorded:
+    """A perfect run at 100/s with every latency the same; `columns` replaces sample columns."""
+    changes = {"rate": str(RATE), "warmup": str(WARMUP), "duration": str(WINDOW)}
+    changes |= {
+        "upstream.vector": "0 ms",
+        "upstream.llm": "2 s",
+        "load.drain": str(DRAIN),
+        "load.regime": regime,
+    }
+    wanted = scenario.load("rag-compressed", changes)
+    layout = preflight.plan(wanted, targets.get_target(target, targets.load_targets()), HOST)
+    due = np.arange(int(RATE * (WARMUP + WINDOW))) / RATE
+    sent = due + 0.001
+    done = due + latency_s
+    n = len(due)
+    requests = {
+        "sequence": np.arange(n),
+        "due_s": due,
+        "sent_s": sent,
+        "first_byte_s": done,
+        "done_s": done,
+        "status": np.full(n, 200),
+        "outcome": np.array(["ok"] * n),
+        "reason": np.array([""] * n),
+    }
+    t_s = np.arange(0.5, WARMUP + WINDOW + DRAIN)
+    started = np.clip(t_s, 0, WARMUP + WINDOW) * RATE
+    ended = np.clip(t_s - latency_s, 0, WARMUP + WINDOW) * RATE
+    samples = {name: np.zeros(len(t_s)) for name in COLUMNS}
+    samples |= {
+        "t_s": t_s,
+        "in_flight": started - ended,
+        "upstream_active": started - ended,
+        "upstream_search_total": started,
+        "upstream_chat_total": started,
+        "handled_total": ended,
+        "handled_seconds_total": ended * latency_s,
+        "cpu_s": ended * 0.0005,
+        "rss_bytes": 20e6 + 10_000 * (started - ended),
+        "pss_bytes": np.full(len(t_s), 15e6),
+        "os_threads": np.full(len(t_s), 1.0),
+        "descriptors": 10 + 2 * (started - ended),
+        "descriptors_fullest": 10 + 2 * (started - ended),
+        "processes": np.full(len(t_s), 1.0 - lost),
+    }
+    samples["upstream_search_total"][-1] = samples["upstream_chat_total"][-1] = n
+    account = Account(0, 1, 1.0, 0.4, 50_000_000, 300, 0.0, n, n, 0)
+    return measures.Recorded(
+        scenario=wanted,
+        layout=layout,
+        requests=requests,
+        samples=samples | {name: np.asarray(values, dtype=float) for name, values in columns.items()},
+        pauses={"end_s": np.array([1.0, 5.0, 6.0]), "pause_s": np.array([0.5, 0.01, 0.02])},
+        accounts=[account],
+        edge_pss_bytes=[],
+        rest=dict.fromkeys(COLUMNS, 0.0) | {"rss_bytes": 20e6, "processes": 1.0},
+        processes_expected=1,
+        samples_missed=0,
+        source_unchanged=True,
+    )
+
+
+def with_outcome(run: measures.Recorded, chosen: slice, outcome: str) -> measures.Recorded:
+    outcomes = run.requests["outcome"].astype("U10").copy()
+    outcomes[chosen] = outcome
+    done = run.requests["done_s"].copy()
+    if outcome in ("unsent", "unfinished"):
+        done[chosen] = np.nan
+    sent = run.requests["sent_s"].copy()
+    if outcome == "unsent":
+        sent[chosen] = np.nan
+    changed = {**run.requests, "outcome": outcomes, "done_s": done, "sent_s": sent}
+    return msgspec.structs.replace(run, requests=changed)
+
+
+def failed(run: measures.Recorded) -> set[str]:
+    verdict = judge(measures.measure(run).figures, run.scenario.limits)
+    return {check.name for check in verdict.checks if check.ok is False}
+
+
+def test_a_perfect_run_is_valid_and_every_figure_is_the_known_one() -> None:
+    run = recorded()
+    found = measures.measure(run)
+    summary, resources = found.summary, found.resources
+    assert failed(run) == set()
+    assert (summary.planned, summary.sent, summary.completed, summary.failed) == (800, 800, 800, 0)
+    assert summary.rate_offered_rps == pytest.approx(100)
+    assert summary.throughput_rps == pytest.approx(100, rel=0.002)
+    assert summary.latency_s.p99 == pytest.approx(2.004)
+    assert summary.service_s.p50 == pytest.approx(2.003)
+    assert summary.send_lag_s.p99 == pytest.approx(0.001)
+    assert found.concurrency.handlers_mean == pytest.approx(200.4, rel=0.01)
+    assert found.concurrency.client_mean == pytest.approx(200.3, rel=0.01)
+    assert resources.cpu_percent == pytest.approx(5.0, rel=0.01)
+    assert resources.cpu_s_per_request == pytest.approx(0.0005, rel=0.01)
+    assert resources.bytes_per_request_in_flight == pytest.approx(10_000, rel=0.01)
+    assert resources.generator.cpu_s_per_request == pytest.approx(0.4 / 800)
+    assert found.prediction.concurrency == pytest.approx(200)
+    assert found.prediction.ratio == pytest.approx(1.002, rel=0.01)
+
+
+def test_only_pauses_inside_the_window_count() -> None:
+    pauses = measures.measure(recorded()).resources.gc_pause_s
+    assert (pauses.count, pauses.max) == (2, 0.02)
+    assert pauses.total == pytest.approx(0.03)
+
+
+def test_a_request_belongs_to_the_window_in_which_it_was_due() -> None:
+    run = recorded()
+    late = with_outcome(run, slice(0, 300), "failed")  # all due in the warm-up
+    assert measures.measure(late).summary.failed == 0
+    inside = with_outcome(run, slice(300, 310), "failed")
+    assert measures.measure(inside).summary.failed == 10
+
+
+def test_throughput_counts_completions_inside_the_window_whenever_they_were_due() -> None:
+    summary = measures.measure(recorded(latency_s=6.0)).summary
+    assert summary.completed == 800, "all of the window's requests complete, most of them after it"
+    assert summary.throughput_rps == pytest.approx(100 * 5 / 8, rel=0.01), "but only those of 5 s inside it"
+
+
+@pytest.mark.parametrize("outcome", ["unsent", "unfinished", "failed", "refused", "timed_out"])
+def test_the_ledger_adds_up_whatever_happens(outcome: str) -> None:
+    summary = measures.measure(with_outcome(recorded(), slice(400, 450), outcome)).summary
+    assert summary.planned == summary.sent + summary.unsent
+    assert summary.sent == summary.completed + summary.failed + summary.unfinished
+
+
+def test_all_failed_is_not_evaluated_and_never_a_p99_of_zero() -> None:
+    run = with_outcome(recorded(), slice(0, None), "failed")
+    found = measures.measure(run)
+    assert found.summary.latency_s.p99 is None
+    assert {"completions", "failures"} <= failed(run)
+
+
+@pytest.mark.parametrize(
+    ("run", "fires"),
+    [
+        (recorded(lost=1), "workers_present"),
+        (recorded(latency_s=1.5), "latency_floor"),
+        (recorded(in_flight=np.full(15, 150.0)), "little_handlers"),
+        (recorded(upstream_active=np.full(15, 20.0)), "little_upstream"),
+        (recorded(listen_overflows=np.arange(15.0)), "listen_overflows"),
+        (recorded(syn_retransmits=np.arange(15.0)), "syn_retransmits"),
+        (recorded(descriptors_fullest=np.full(15, 19_900.0)), "pod_descriptors"),
+        (recorded(upstream_chat_total=np.zeros(15)), "upstream_reached"),
+        (recorded(cpu_steal_s=np.arange(15.0)), "cpu_steal"),
+        (recorded(upstream_cpu_s=np.arange(15.0)), "upstream_cpu"),
+        (msgspec.structs.replace(recorded(), source_unchanged=False), "source_unchanged"),
+        (msgspec.structs.replace(recorded(), samples_missed=9), "samples_complete"),
+        (msgspec.structs.replace(recorded(), rest={**recorded().rest, "in_flight": 3.0}), "started_empty"),
+        (with_outcome(recorded(), slice(400, 450), "unsent"), "unsent"),
+        (with_outcome(recorded(), slice(400, 450), "unfinished"), "unfinished"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_wrong_figure_fires_its_check(run: measures.Recorded, fires: str) -> None:
+    assert fires in failed(run)
+
+
+def test_a_saturated_pool_is_measured_by_its_throughput() -> None:
+    run = recorded(target="threadpool", regime="saturated", in_flight=np.full(15, 200.0))
+    found = measures.measure(run)
+    assert found.prediction.bound_by == "pool"
+    assert found.prediction.rate_max_rps == pytest.approx(100)
+    assert found.prediction.ratio == pytest.approx((found.summary.throughput_rps or 0) / 100)
+    assert "saturation" not in failed(run)
+    assert "saturation" in failed(
+        recorded(target="threadpool", regime="saturated", in_flight=np.full(15, 100.0))
+    )
+
+
+def test_a_target_without_gauges_is_measured_from_outside_and_says_so() -> None:
+    nothing = np.full(15, np.nan)
+    run = recorded(in_flight=nothing, handled_seconds_total=nothing)
+    run = msgspec.structs.replace(run, rest={**run.rest, "in_flight": float("nan")})
+    found = measures.measure(run)
+    assert found.concurrency.handlers_mean is None
+    assert found.concurrency.client_mean is not None
+    assert found.resources.gc_pause_s.count is None
+    verdict = judge(found.figures, run.scenario.limits)
+    check = next(check for check in verdict.checks if check.name == "little_handlers")
+    assert check.ok is None
+    assert "not measured" in check.detail
