@@ -27,13 +27,15 @@ Value = Annotated[float, Meta(gt=0)]
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Under which runs compare: everything of a scenario that changes what is measured, and the options."""
+    """Under which runs compare: what of a scenario changes what is measured, and the options as resolved.
+
+    The seed is no part of it: another draw of the same arrivals is what a repeat may well want.
+    """
 
     load: Load
     upstream: Upstream
     pod: Pod
     options: dict[str, str | int]
-    workers: int
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,18 +69,18 @@ class _Version(msgspec.Struct):
 def conditions(run: Run) -> Conditions:
     """Those of one run."""
     return Conditions(
-        load=run.scenario.load,
+        load=msgspec.structs.replace(run.scenario.load, seed=1),
         upstream=run.scenario.upstream,
-        pod=run.scenario.pod,
-        options=run.target.options,
-        workers=run.target.workers,
+        pod=msgspec.structs.replace(run.scenario.pod, options={}),
+        options={**run.target.options, "workers": run.target.workers},
     )
 
 
 def differences(one: Conditions, other: Conditions) -> str:
     """What keeps runs of the two from being compared, as "load.rate_rps 150.0 and 200.0"; "" if nothing does."""
-    pairs = zip(_flat(one), _flat(other), strict=True)
-    return ", ".join(f"{name} {a!r} and {b!r}" for (name, a), (_, b) in pairs if a != b)
+    a, b = _flat(one), _flat(other)
+    unlike = (name for name in a | b if a.get(name) != b.get(name))
+    return ", ".join(f"{name} {a.get(name)!r} and {b.get(name)!r}" for name in unlike)
 
 
 def make(
@@ -162,17 +164,9 @@ def _read(path: Path) -> _File:
         raise ScenarioError(f"{path}: not a baseline: {error}; make it anew") from None
 
 
-def _flat(value: Conditions) -> list[tuple[str, object]]:
-    return [
-        (f"{part}.{field}" if isinstance(inner, msgspec.Struct) else part, leaf)
-        for part in value.__struct_fields__
-        for inner in [getattr(value, part)]
-        for field, leaf in (
-            [(name, getattr(inner, name)) for name in inner.__struct_fields__]
-            if isinstance(inner, msgspec.Struct)
-            else [("", inner)]
-        )
-    ]
+def _flat(value: Conditions) -> dict[str, object]:
+    parts: dict[str, dict[str, object]] = msgspec.to_builtins(value)
+    return {f"{part}.{name}": leaf for part, leaves in parts.items() for name, leaf in leaves.items()}
 
 
 def _minor(version: str) -> list[str]:

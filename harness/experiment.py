@@ -183,6 +183,7 @@ class _Attempt:
         with sampler:
             events.go()
             t0_s = float(events.expect("start", READY_S)["t0_s"])
+            self._say("warmup", "load")
             done = self._watch_load(events, sampler, (server, upstream))
             drain_end_s = time.monotonic() - t0_s
             samples = sampler.stop()

@@ -204,10 +204,14 @@ class Sampler:
         return self._latest
 
     def stop(self) -> Columns:
-        """End sampling; an array per name in COLUMNS, an item per sample. Raises as `snapshot` does."""
+        """End sampling; an array per name in COLUMNS, an item per sample. Raises as `snapshot` does.
+
+        The last sample is taken now, off the grid, so that cumulative columns end with the whole run's totals.
+        """
         self._stopping.set()
         self._thread.join()
         self.snapshot()
+        self._keep(self.sample())
         rows = np.array(self._values, dtype=np.float64).reshape(-1, len(COLUMNS))
         return {name: rows[:, index].copy() for index, name in enumerate(COLUMNS)}
 
@@ -234,12 +238,15 @@ class Sampler:
         row["harness_cpu_s"] = time.process_time()
         return row
 
+    def _keep(self, row: Mapping[str, float]) -> None:
+        self._values.extend(row[name] for name in COLUMNS)
+
     def _run(self) -> None:
         t0_s, tick = time.monotonic(), 0
         try:
             while not self._stopping.wait(max(0.0, t0_s + tick * self._period_s - time.monotonic())):
                 self._latest = self.sample()
-                self._values.extend(self._latest[name] for name in COLUMNS)
+                self._keep(self._latest)
                 following = next_tick(tick, time.monotonic() - t0_s, self._period_s)
                 self.missed += following - tick - 1
                 tick = following

@@ -3,7 +3,8 @@
 - A run at a rate passes, fails, shows the instrument's own limit, or is spoilt and says nothing (`assess`).
 - What to try next is a pure function of what was tried (`next_rate`): just below the prediction, then in
   doubling steps until one rate passed and a higher one failed, then between them until they are one `width`
-  apart. A good prediction needs no more than the two.
+  apart. A good prediction needs no more than the two, and what an overloaded run still completed is the next
+  prediction.
 - One run may pass or fail by chance. Both ends count when AGREE runs say the same and fewer the opposite.
 - The instrument's limit ends the search: the pod carries at least what passed, and who has the limit is said.
 
@@ -28,7 +29,7 @@ Outcome = Literal["passed", "failed", "instrument", "spoilt"]
 
 WIDTH = 0.02
 AGREE = 2
-RUNS_MAX = 16
+RUNS_MAX = 20
 
 # A plateau: what is offered above it, how far throughputs may differ, how busy CPUs may be that do not bind.
 OVERLOADS = (1.25, 1.5)
@@ -125,9 +126,7 @@ def next_rate(trials: Sequence[Trial], predicted_rps: float, width: float = WIDT
         above = any(rate > bracket.high_rps for rate in passed if passed[rate] > failed[rate])
         if above and failed[bracket.high_rps] < AGREE:
             return bracket.high_rps
-    return _narrower(bracket, len({trial.rate_rps for trial in trials}), width) or _unconfirmed(
-        bracket, passed, failed
-    )
+    return _narrower(bracket, trials, width) or _unconfirmed(bracket, passed, failed)
 
 
 def enclose(trials: Iterable[Trial]) -> Bracket:
@@ -220,16 +219,20 @@ def _count(trials: Iterable[Trial], outcome: Outcome) -> Counter[float]:
     return Counter(trial.rate_rps for trial in trials if trial.outcome == outcome)
 
 
-def _narrower(bracket: Bracket, tried: int, width: float) -> float | None:
+def _narrower(bracket: Bracket, trials: Sequence[Trial], width: float) -> float | None:
     low, high = bracket.low_rps, bracket.high_rps
-    stride = 1 + math.ldexp(width, tried - 1)
+    stride = 1 + math.ldexp(width, len({trial.rate_rps for trial in trials}) - 1)
     if high is None:
         return None if low is None else low * stride
     if low is None:
-        return high / stride
+        completed = [
+            trial.throughput_rps for trial in trials if trial.rate_rps == high and trial.throughput_rps
+        ]
+        guess = completed[-1] * (1 - width / 2) if completed else high
+        return guess if guess < high / (1 + width) else high / stride
     if bracket.instrument or high <= low * (1 + width) * (1 + 1e-9):
         return None
-    return math.sqrt(low * high)
+    return min(low * stride, math.sqrt(low * high))
 
 
 def _unconfirmed(bracket: Bracket, passed: Counter[float], failed: Counter[float]) -> float | None:

@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SHORT = """
 [load]
 rate = "60/s"
-warmup = "1 s"
-window = "2.002 s"
+warmup = "1.3 s"
+window = "2.4 s"
 drain = "2 s"
 timeout = "4 s"
 
 [upstream]
 vector = "1 ms"
-llm = "0.5 s"
+llm = "1.2 s"
 
 [limits]
 send_lag_p99 = "200 ms"

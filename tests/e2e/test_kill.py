@@ -36,7 +36,7 @@ def test_nothing_is_left(begin: Begin, number: signal.Signals, phase: str) -> No
 
 def test_the_next_run_discards_what_a_killed_harness_left(begin: Begin) -> None:
     killed = begin("run", "asyncio")
-    killed.wait_for("warmup")
+    killed.wait_for("  warmup ")
     killed.process.kill()
     killed.end()
     assert killed.leftovers() == []
