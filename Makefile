@@ -14,7 +14,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench perf test lint types check lock clean
+.PHONY: help setup bench bench-all perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 	@$(HARNESS) bench $(MODEL) $(OPTIONS) --runs $(RUNS)
+
+bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
+	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
 
 perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about 40 minutes
 	@$(BIN)/python -m harness.perf

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from statistics import median
 
 import msgspec
 
+from harness.errors import HarnessError
 from harness.preflight import Forecast, Host, forecast
 from harness.run import Run
 from harness.scenario import Scenario
@@ -21,7 +23,7 @@ ABOVE = 1.2  # of the predicted capacity: full throughout, and a queue that the 
 BELOW = 0.98
 SATURATED_DRAIN_S = 1.0
 
-RunOnce = Callable[[Scenario], Run]
+RunOnce = Callable[[Target, Scenario], Run]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,15 +67,34 @@ def scenarios(scenario: Scenario, pod: Forecast) -> tuple[Scenario, ...]:
     )
 
 
-def bench(scenario: Scenario, target: Target, host: Host, repeats: int, run_once: RunOnce) -> Row:
-    """Make one row; `run_once` runs a scenario and keeps the run."""
-    pod = forecast(scenario, target, host)
-    parts = scenarios(scenario, pod) * repeats
-    return row(scenario.load.rate_rps, target.name, pod.workers, [run_once(part) for part in parts])
+def bench(
+    scenario: Scenario, targets: Sequence[Target], host: Host, repeats: int, run_once: RunOnce, seed: int = 1
+) -> list[Row]:
+    """Make a row for each target; `run_once` runs a scenario against one and keeps the run.
+
+    Each repeat runs everything once, in an order of its own: a machine that grows slower over an hour then slows
+    no target more than another. A run that breaks costs its row; with a single target it ends the bench.
+    """
+    pods = {target.name: forecast(scenario, target, host) for target in targets}
+    runs: dict[str, list[Run]] = {target.name: [] for target in targets}
+    broken: dict[str, list[str]] = {target.name: [] for target in targets}
+    for repeat in range(repeats):
+        jobs = [(target, part) for target in targets for part in scenarios(scenario, pods[target.name])]
+        if len(targets) > 1:
+            Random(f"{seed}/{repeat}").shuffle(jobs)
+        for target, part in jobs:
+            try:
+                runs[target.name].append(run_once(target, part))
+            except HarnessError as error:
+                if len(targets) == 1:
+                    raise
+                broken[target.name].append(str(error).partition("\n")[0])
+    rate_rps = scenario.load.rate_rps
+    return [row(rate_rps, name, pods[name].workers, runs[name], broken[name]) for name in pods]
 
 
-def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run]) -> Row:
-    """The row that these runs give; an invalid run gives nothing but its reason."""
+def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken: Sequence[str] = ()) -> Row:
+    """The row that these runs give; an invalid or broken one gives nothing but its reason."""
     valid = [run for run in runs if run.verdict.valid]
     steady = [run for run in valid if run.scenario.load.regime == "steady"]
     saturated = [run for run in valid if run.scenario.load.regime == "saturated"]
@@ -97,8 +118,8 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run]) -> Row:
         ratio=_median(run.prediction.ratio for run in ceiling),
         bound_by=ceiling[0].prediction.bound_by if saturated else None,
         unsent=sum(run.summary.unsent for run in runs),
-        valid=len(valid) == len(runs),
-        reasons=tuple(f"{run.id}: {run.verdict.reason}" for run in runs if not run.verdict.valid),
+        valid=len(valid) == len(runs) and not broken,
+        reasons=(*broken, *(f"{run.id}: {run.verdict.reason}" for run in runs if not run.verdict.valid)),
         runs=tuple(run.id for run in runs),
     )
 

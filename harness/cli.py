@@ -26,7 +26,6 @@ def _selection(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose what to run."""
     for decorate in reversed(
         (
-            click.argument("target"),
             click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
             click.option("--rate", help='requests per second ("500", "30/min")'),
             click.option("--duration", help='the window ("60", "1 min")'),
@@ -67,13 +66,14 @@ def _terminate(number: int, frame: object) -> None:
 
 
 @main.command()
+@click.argument("target")
 @_selection
 @_running
-def run(results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
+def run(target: str, results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
     """Run one scenario once against TARGET."""
     with _reported():
-        wanted, target = _prepare(**chosen)
-        outcome = _run(wanted, target, results, port)
+        wanted, (found,) = _prepare((target,), **chosen)
+        outcome = _run(wanted, found, results, port)
         if as_json:
             click.echo((outcome.path / records.RUN).read_text(), nl=False)
         else:
@@ -84,41 +84,43 @@ def run(results: Path, port: int | None, as_json: bool, **chosen: Any) -> None:
 
 
 @main.command()
+@click.argument("names", metavar="TARGET...", nargs=-1, required=True)
 @_selection
 @_running
-@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="repeats of the row")
-def bench(results: Path, port: int | None, as_json: bool, runs: int, **chosen: Any) -> None:
-    """Make TARGET's row of the table."""
+@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="repeats of each row")
+def bench(
+    names: tuple[str, ...], results: Path, port: int | None, as_json: bool, runs: int, **chosen: Any
+) -> None:
+    """Make the table row of each TARGET, their runs interleaved in random order."""
     with _reported():
-        wanted, target = _prepare(**chosen)
-        row = benches.bench(
-            wanted,
-            target,
-            preflight.Host.here(),
-            runs,
-            lambda part: _run(part, target, results, port).run,
+        wanted, found = _prepare(names, **chosen)
+        host = preflight.Host.here()
+        rows = benches.bench(
+            wanted, found, host, runs, lambda target, part: _run(part, target, results, port).run
         )
         if as_json:
-            click.echo(msgspec.json.encode(row))
+            click.echo(msgspec.json.encode(rows))
         else:
-            display.show_row(row)
-        if not row.valid:
+            display.show_rows(rows)
+        if not all(row.valid for row in rows):
             raise SystemExit(EXIT_INVALID)
 
 
 @main.command()
+@click.argument("target")
 @_selection
 @click.option("--json", "as_json", is_flag=True, help="the layout as JSON on stdout")
-def check(as_json: bool, **chosen: Any) -> None:
+def check(target: str, as_json: bool, **chosen: Any) -> None:
     """Preflight only: what a run would need and what is predicted of it."""
     with _reported():
-        wanted, target = _prepare(**chosen)
-        layout = _plan(wanted, target)
+        wanted, (found,) = _prepare((target,), **chosen)
+        layout = _plan(wanted, found)
         if as_json:
-            found = {"layout": layout, "prediction": measures.predict(layout, wanted)}
-            click.echo(msgspec.json.encode(found))
+            click.echo(
+                msgspec.json.encode({"layout": layout, "prediction": measures.predict(layout, wanted)})
+            )
             return
-        click.echo(f"{target.name}, {wanted.name}: {display.predicted(layout)}")
+        click.echo(f"{found.name}, {wanted.name}: {display.predicted(layout)}")
         click.echo(
             f"pod: {layout.workers} processes on CPUs {layout.pod_cpus}, {layout.descriptors:,} descriptors each; "
             f"harness: {layout.generators} generator and {layout.upstreams} upstream processes on CPUs "
@@ -168,14 +170,14 @@ class _reported:  # noqa: N801  reads as a word at its uses
 
 
 def _prepare(
-    target: str,
+    names: tuple[str, ...],
     name: str,
     rate: str | None,
     duration: str | None,
     warmup: str | None,
     sets: tuple[str, ...],
     files: tuple[Path, ...],
-) -> tuple[scenario.Scenario, targets.Target]:
+) -> tuple[scenario.Scenario, list[targets.Target]]:
     """Everything that can be refused before anything starts, is refused here."""
     shorthands = {"rate": rate, "duration": duration, "warmup": warmup}
     overrides = {key: text for key, text in shorthands.items() if text is not None}
@@ -184,7 +186,8 @@ def _prepare(
         if not equals or not key:
             raise ScenarioError(f"--set {entry}: write KEY=VALUE, for example pod.threads=400")
         overrides[key.strip()] = text.strip()
-    found = targets.get_target(target, targets.load_targets(files))
+    known = targets.load_targets(files)
+    found = [targets.get_target(target, known) for target in names]
     return scenario.load(name, overrides), found
 
 

@@ -92,19 +92,22 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
 )
 
 
-def show_row(row: Row) -> None:
-    """The table row on a terminal, as Markdown elsewhere."""
+def show_rows(rows: Sequence[Row]) -> None:
+    """Table rows on a terminal, Markdown elsewhere."""
     console = Console(highlight=False, soft_wrap=True)
-    titles, cells = [title for title, _ in COLUMNS], [cell(row) for _, cell in COLUMNS]
+    titles = [title for title, _ in COLUMNS]
+    cells = [[cell(row) for _, cell in COLUMNS] for row in rows]
     if console.is_terminal:
         table = Table(*titles)
-        table.add_row(*cells)
+        for line in cells:
+            table.add_row(*line)
         console.print(table)
     else:
-        for line in (titles, ["---"] * len(titles), cells):
+        for line in (titles, ["---"] * len(titles), *cells):
             console.print("| " + " | ".join(line) + " |")
-    for reason in row.reasons:
-        console.print(f"invalid: {reason}")
+    for row in rows:
+        for reason in row.reasons:
+            console.print(f"{row.target}: invalid: {reason}")
 
 
 def show_run(run: Run) -> None:

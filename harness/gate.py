@@ -136,8 +136,8 @@ def noise_floor(values: Values, seed: int = 1) -> dict[str, float]:
     for name in METRICS:
         sample = _measured(values.get(name, ()))
         if sample.size >= FLOOR_RUNS:
-            shifts = [_split_shift(np.log(generator.permutation(sample))) for _ in range(FLOOR_SPLITS)]
-            floors[name] = math.expm1(float(np.quantile(shifts, FLOOR_QUANTILE)))
+            splits = generator.permuted(np.tile(np.log(sample), (FLOOR_SPLITS, 1)), axis=1)
+            floors[name] = math.expm1(float(np.quantile(_shifts(splits), FLOOR_QUANTILE)))
     return floors
 
 
@@ -157,9 +157,12 @@ def judge(
     tested: dict[str, _Tested] = {}
     verdicts: dict[str, MetricVerdict] = {}
     for name, metric in METRICS.items():
-        sides = _sides(base.get(name, ()), head.get(name, ()), paired)
-        if reason := refused.get(name, "") or _unmeasured(sides):
-            verdicts[name] = MetricVerdict(name=name, verdict="invalid", detail=f"{name}: invalid: {reason}")
+        before, after = base.get(name, ()), head.get(name, ())
+        sides = _sides(before, after, paired)
+        reason = refused.get(name, "") or _unmeasured(before, after)
+        if reason or not sides[0].size:
+            detail = f"{name}: invalid: {reason or 'no pair in which both runs are valid'}"
+            verdicts[name] = MetricVerdict(name=name, verdict="invalid", detail=detail)
         else:
             tested[name] = _test(metric, sides, floor.get(name), paired)
     adjusted = holm({name: test.worse.p_value for name, test in tested.items()})
@@ -212,9 +215,11 @@ def _measured(values: Sequence[float | None]) -> Floats:
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
-def _split_shift(logs: Floats) -> float:
-    half = logs.size // 2
-    return abs(float(np.median(np.subtract.outer(logs[:half], logs[half : 2 * half]))))
+def _shifts(splits: Floats) -> Floats:
+    """How far the halves of each row are apart, as statistics.compare_independent has it."""
+    half = splits.shape[1] // 2
+    one, other = splits[:, :half, np.newaxis], splits[:, np.newaxis, half : 2 * half]
+    return np.abs(np.median(other - one, axis=(1, 2)))
 
 
 def _sides(base: Sequence[float | None], head: Sequence[float | None], paired: bool) -> tuple[Floats, Floats]:
@@ -225,8 +230,8 @@ def _sides(base: Sequence[float | None], head: Sequence[float | None], paired: b
     return _measured(base), _measured(head)
 
 
-def _unmeasured(sides: tuple[Floats, Floats]) -> str:
-    empty = [name for name, values in zip(("base", "head"), sides, strict=True) if not values.size]
+def _unmeasured(base: Sequence[float | None], head: Sequence[float | None]) -> str:
+    empty = [name for name, values in (("base", base), ("head", head)) if not _measured(values).size]
     return f"not measured in any valid run of {' and '.join(empty)}" if empty else ""
 
 

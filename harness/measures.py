@@ -345,7 +345,8 @@ def _ports(recorded: Recorded) -> int | None:
         return None
     in_flight = np.arange(1, len(started) + 1) - np.searchsorted(ended, started, side="right")
     at_source = math.ceil(int(in_flight.max()) / recorded.layout.sources)
-    return max(at_source, _peak(_inside(recorded, "upstream_active")) or 0)
+    at_upstream = (_peak(_inside(recorded, "upstream_active")) or 0) / recorded.layout.upstream_addresses
+    return max(at_source, math.ceil(at_upstream))
 
 
 def _lost(recorded: Recorded) -> int | None:

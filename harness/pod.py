@@ -54,10 +54,17 @@ def sources(count: int) -> tuple[str, ...]:
     return tuple(f"{block}.{number}" for number in range(1, count + 1))
 
 
+def upstream_hosts(layout: Layout) -> tuple[str, ...]:
+    """Addresses of the upstream: 127.0.0.1 and those that follow."""
+    return tuple(f"127.0.0.{number}" for number in range(1, layout.upstream_addresses + 1))
+
+
 def upstream(scenario: Scenario, layout: Layout, port: int, metrics: Path, log: Path) -> Program:
     """Start the simulated vector database and LLM provider, and wait until it listens."""
     vector, llm = scenario.upstream.vector, scenario.upstream.llm
-    argv = [sys.executable, "-m", "harness.upstream", "--host", HOST, "--port", str(port)]
+    argv = [sys.executable, "-m", "harness.upstream", "--port", str(port)]
+    for host in upstream_hosts(layout):
+        argv += ["--host", host]
     argv += [
         "--processes",
         str(layout.upstreams),
@@ -80,6 +87,7 @@ def argv(target: Target, layout: Layout, port: int, upstream_port: int, metrics:
         "host": HOST,
         "port": port,
         "upstream": f"{HOST}:{upstream_port}",
+        "upstreams": ",".join(f"{host}:{upstream_port}" for host in upstream_hosts(layout)),
         "metrics": str(metrics),
         "workers": layout.workers,
     }

@@ -25,6 +25,7 @@ HARNESS_BASE_DESCRIPTORS = 128
 GENERATOR_RPS = 1500.0
 UPSTREAM_RPS = 1000.0
 SOURCES_MIN = 4
+ADDRESSES_MAX = 16
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -62,6 +63,7 @@ class Layout(Forecast, frozen=True, kw_only=True):
 
     generators: int
     upstreams: int
+    upstream_addresses: int
     sources: int
     ports: int  # of one address towards another
     pod_cpus: tuple[int, ...]
@@ -101,7 +103,7 @@ def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
     in_pod = scenario.in_flight if pool is None else min(scenario.in_flight, pool)
     at_client = _client_peak(scenario, pool)
     _check_descriptors(scenario, target, at_client, in_pod, pod)
-    _check_upstream_ports(scenario, in_pod, host)
+    addresses = _addresses(scenario, in_pod, host)
     pod_cpus, harness_cpus, warning = _cpus(scenario.pod.cpus, host.cpus)
     usable, rate_rps = host.descriptors - HARNESS_BASE_DESCRIPTORS, scenario.load.rate_rps
     return Layout(
@@ -109,7 +111,8 @@ def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
         notes=(*pod.notes, *warning),
         generators=max(little.processes_needed(at_client, usable), math.ceil(rate_rps / GENERATOR_RPS)),
         upstreams=max(little.processes_needed(in_pod, usable), math.ceil(rate_rps / UPSTREAM_RPS)),
-        sources=max(SOURCES_MIN, little.processes_needed(at_client, host.ports)),
+        upstream_addresses=addresses,
+        sources=max(SOURCES_MIN, little.processes_needed(at_client, _easy_ports(host))),
         ports=host.ports,
         pod_cpus=pod_cpus,
         harness_cpus=harness_cpus,
@@ -154,7 +157,7 @@ def _bounds(
         little.by_descriptors(
             descriptors, POD_BASE_DESCRIPTORS, target.descriptors_per_request, workers, w_s
         ),
-        little.by_ports(host.ports, 1, w_s),
+        little.by_ports(_easy_ports(host), ADDRESSES_MAX, w_s),
     ]
     if pool is not None:
         bounds.insert(0, little.by_pool(pool // workers, workers, w_s))
@@ -179,13 +182,25 @@ def _check_descriptors(
     )
 
 
-def _check_upstream_ports(scenario: Scenario, in_pod: float, host: Host) -> None:
-    usable = host.ports * (1 - little.HEADROOM)
-    if in_pod > usable:
+def _easy_ports(host: Host) -> int:
+    """Connections towards one address that cost no search.
+
+    The kernel tries the ports of one parity first; once those are taken, every connect walks over all of them
+    before it tries the others (net/ipv4/inet_hashtables.c, __inet_hash_connect).
+    """
+    return host.ports // 2
+
+
+def _addresses(scenario: Scenario, in_pod: float, host: Host) -> int:
+    addresses = little.processes_needed(in_pod, _easy_ports(host))
+    if addresses > ADDRESSES_MAX:
+        rate_rps = ADDRESSES_MAX * _easy_ports(host) * (1 - little.HEADROOM) / scenario.w_s
         raise ScenarioError(
-            f"too few ports: {in_pod:,.0f} connections from the pod to its upstream, {host.ports:,} ephemeral ports; "
-            f"lower load.rate to {usable / scenario.w_s:.0f}/s, or widen net.ipv4.ip_local_port_range"
+            f"too few ports: {in_pod:,.0f} connections from the pod to its upstream, {_easy_ports(host):,} ports "
+            f"on each of {ADDRESSES_MAX} addresses; lower load.rate to {rate_rps:.0f}/s, "
+            "or widen net.ipv4.ip_local_port_range"
         )
+    return addresses
 
 
 def _cpus(asked: int, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:

@@ -6,7 +6,8 @@
   apart. A good prediction needs no more than the two, and what an overloaded run still completed is the next
   prediction.
 - One run may pass or fail by chance. Both ends count when AGREE runs say the same and fewer the opposite.
-- The instrument's limit ends the search: the pod carries at least what passed, and who has the limit is said.
+- Where the instrument's own limit comes first, the search stops COARSE below it: the pod carries at least what
+  passed, and whose limit it is is said.
 
 Rates in requests/second.
 """
@@ -28,6 +29,7 @@ from harness.run import Run
 Outcome = Literal["passed", "failed", "instrument", "spoilt"]
 
 WIDTH = 0.02
+COARSE = 0.1
 AGREE = 2
 RUNS_MAX = 20
 
@@ -230,7 +232,7 @@ def _narrower(bracket: Bracket, trials: Sequence[Trial], width: float) -> float 
         ]
         guess = completed[-1] * (1 - width / 2) if completed else high
         return guess if guess < high / (1 + width) else high / stride
-    if bracket.instrument or high <= low * (1 + width) * (1 + 1e-9):
+    if high <= low * (1 + (COARSE if bracket.instrument else width)) * (1 + 1e-9):
         return None
     return min(low * stride, math.sqrt(low * high))
 

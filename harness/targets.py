@@ -26,6 +26,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "host": "address to listen on",
     "port": "port to listen on",
     "upstream": "the upstream's address, host:port",
+    "upstreams": "all its addresses, host:port,host:port: for servers that can spread their connections",
     "metrics": "directory for the gauges' memory-mapped files",
     "workers": "number of processes",
 }

@@ -44,13 +44,19 @@ def _address(text: str) -> Address:
     return host, int(port)
 
 
+def _addresses(text: str) -> tuple[Address, ...]:
+    return tuple(_address(part) for part in text.split(","))
+
+
 def parse(arguments: list[str]) -> Settings:
     """Settings from a command line; argparse ends the process with one line where they are wrong."""
     parser = argparse.ArgumentParser(prog="servers", description="One pod of the controlled arm.")
     parser.add_argument("model", choices=MODULES)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument("--upstream", type=_address, default=("127.0.0.1", 8081), help="http://HOST:PORT")
+    parser.add_argument(
+        "--upstream", type=_addresses, default="127.0.0.1:8081", help="HOST:PORT, or several after commas"
+    )
     parser.add_argument("--workers", type=_count(1), default=1, help="processes that share the port")
     parser.add_argument("--threads", type=_count(1), default=200, help="threadpool: size of the pool")
     parser.add_argument("--queue", type=_count(0), default=0, help="threadpool: may wait; 0: no bound")

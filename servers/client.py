@@ -1,11 +1,15 @@
 """The upstream client: keep-alive, without a bound, most recently used connection first.
 
-Without a bound because the upstream must never be what limits: the experiment is about the server.
+Without a bound because the upstream must never be what limits: the experiment is about the server. Connections
+go to the upstream's addresses in turn: towards a single one, `connect` itself grows dear once half of the
+ephemeral ports are taken (docs/decisions/0007).
 """
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
+from itertools import cycle
 
 from servers.http11 import ClientConnection, Reply
 from servers.io import IO, Address
@@ -16,12 +20,12 @@ _ESTABLISHED = 1  # TCP_ESTABLISHED in include/net/tcp_states.h
 
 
 class Client:
-    """A pool of connections to one address."""
+    """A pool of connections to one service, at one or several addresses."""
 
-    def __init__(self, io: IO, address: Address, metrics: Metrics) -> None:
+    def __init__(self, io: IO, addresses: Sequence[Address], metrics: Metrics) -> None:
         self._io = io
-        self._address = address
-        self._host = f"{address[0]}:{address[1]}".encode()
+        self._next_address = cycle(addresses).__next__  # one C call: threads share it as it is
+        self._host = "{}:{}".format(*addresses[0]).encode()
         self._idle: list[ClientConnection] = []  # append and pop are atomic: threads share it as it is
         self._active = metrics.upstream_active
 
@@ -31,7 +35,7 @@ class Client:
         self._active.inc()
         try:
             if connection is None:
-                connection = ClientConnection(await self._io.connect(self._address, CONNECT_S))
+                connection = ClientConnection(await self._io.connect(self._next_address(), CONNECT_S))
             await connection.send(self._host, target, body, timeout_s)
             del body  # not needed for as long as the answer takes
             reply = await connection.receive(timeout_s)

@@ -13,7 +13,7 @@ class Settings:
 
     model: str
     address: Address
-    upstream: Address
+    upstream: tuple[Address, ...]  # addresses of one service; connections go to each in turn
     workers: int = 1
     threads: int = 200
     queue: int = 0  # connections that may wait for a thread; 0: without a bound

@@ -36,7 +36,9 @@ def arguments() -> argparse.ArgumentParser:
         prog="harness.upstream",
         description="Simulates a vector database (POST /search) and an LLM (POST /v1/chat/completions).",
     )
-    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument(
+        "--host", action="append", help="address to listen on; may be repeated (default 127.0.0.1)"
+    )
     parser.add_argument("--port", type=int, required=True, help="0 for any that is free")
     parser.add_argument("--processes", type=positive, default=1, help="that share the port (default 1)")
     parser.add_argument(
@@ -75,10 +77,11 @@ def main(argv: list[str] | None = None) -> int:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(options.metrics)  # read when prometheus_client is imported
     from harness.upstream import supervisor
 
+    hosts = options.host or ["127.0.0.1"]
     try:
-        listeners = supervisor.bind(options.host, options.port, options.processes)
+        listeners = supervisor.bind(hosts, options.port, options.processes)
     except OSError as error:
-        place = f"{options.host}:{options.port}"
+        place = f"{hosts[0]}:{options.port}"
         in_use = error.errno == errno.EADDRINUSE
         reason = "is in use; stop what listens there, or take another --port" if in_use else error.strerror
         print(f"upstream: {place} {reason}", file=sys.stderr)

@@ -18,38 +18,45 @@ from harness.upstream.app import App
 STOP_S = 5.0
 
 
-def bind(host: str, port: int, processes: int) -> list[socket.socket]:
-    """One socket per process on the same port; port 0 picks a free one. Raises OSError if it is in use.
+Listeners = tuple[socket.socket, ...]  # of one process, one an address
 
-    With SO_REUSEPORT alone, a forgotten upstream on that port would go unnoticed and share the requests.
-    So the port is tried without it first.
+
+def bind(hosts: Sequence[str], port: int, processes: int) -> list[Listeners]:
+    """Sockets for each process, on the same port of every host; port 0 picks a free one.
+
+    Raises OSError if it is in use: with SO_REUSEPORT alone, a forgotten upstream on that port would go unnoticed
+    and share the requests. So the port is tried without it first.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, port))
-        address = probe.getsockname()
-    sockets = [socket.socket() for _ in range(processes)]
-    for listener in sockets:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(address)
-    return sockets
+    for host in hosts:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            port = probe.getsockname()[1]
+    return [tuple(_listener(host, port) for host in hosts) for _ in range(processes)]
 
 
-def supervise(listeners: Sequence[socket.socket], vector: Delay, llm: Delay, seed: int) -> int:
-    """Run a process per listener until SIGTERM or SIGINT (exit status 0) or one of them ends (1)."""
-    host, port = listeners[0].getsockname()[:2]
+def _listener(host: str, port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind((host, port))
+    return listener
+
+
+def supervise(processes: Sequence[Listeners], vector: Delay, llm: Delay, seed: int) -> int:
+    """Run the processes until SIGTERM or SIGINT (exit status 0) or until one of them ends (1)."""
+    host, port = processes[0][0].getsockname()[:2]
     context = get_context("fork")  # all is imported by now, and shared
     ready, ready_w = context.Pipe(duplex=False)
     children: list[ForkProcess] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     try:
-        for index, listener in enumerate(listeners):
-            child = context.Process(target=_child, args=(index, listeners, vector, llm, seed, ready_w))
+        for index, listeners in enumerate(processes):
+            child = context.Process(target=_child, args=(index, processes, vector, llm, seed, ready_w))
             child.start()
             children.append(child)
-            listener.close()  # else connections would queue at a socket that nobody accepts from
+            _close(listeners)  # else connections would queue at a socket that nobody accepts from
         lost = _watch(ready, children, f"http://{host}:{port}")
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,15 +73,20 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def _child(
     index: int,
-    listeners: Sequence[socket.socket],
+    processes: Sequence[Listeners],
     vector: Delay,
     llm: Delay,
     seed: int,
     ready: Connection,
 ) -> None:
-    for other in listeners[index + 1 :]:
-        other.close()
-    worker.run(App(vector, llm, seed=seed, index=index), listeners[index], ready)
+    for others in processes[index + 1 :]:
+        _close(others)
+    worker.run(App(vector, llm, seed=seed, index=index), processes[index], ready)
+
+
+def _close(listeners: Listeners) -> None:
+    for listener in listeners:
+        listener.close()
 
 
 def _watch(ready: Connection, children: Sequence[ForkProcess], url: str) -> list[ForkProcess]:

@@ -75,7 +75,7 @@ def test_several_workers_and_generators_share_the_work(begin: Begin) -> None:
 def test_bench_makes_both_runs_of_a_small_pool_and_the_row(begin: Begin) -> None:
     harness = begin("bench", "threadpool", "--set", "pod.threads=10", "--json")
     stdout, _ = harness.process.communicate(timeout=90)
-    row = json.loads(stdout)
+    (row,) = json.loads(stdout)
     assert harness.process.returncode == 0, harness.log.read_text()
     assert row["bound_by"] == "pool"
     assert row["predicted_rps"] == pytest.approx(10 / 1.201)

@@ -29,7 +29,7 @@ REFUSED = [
     ("check threadpool --set pod.threads=many", "pod.threads"),
     ("check asyncio --set pod.loop=tornado", "pod.loop"),
     ("check asyncio --set threads", "KEY=VALUE"),
-    ("check asyncio --rate 2000", "too few ports"),
+    ("check asyncio --rate 20000", "too few ports"),
     ("check asyncio --set pod.workers=1", "too few descriptors"),
     ("check asyncio --targets /no/targets.toml", "/no/targets.toml"),
 ]

@@ -50,7 +50,7 @@ def test_a_pool_of_each_worker_counts() -> None:
         ({"rate": "1000", "pod__workers": "2"}, "pod.workers to 3 or more"),
         ({"rate": "500", "pod__descriptors": "300000"}, "pod.descriptors"),
         ({"rate": "500", "pod__descriptors": "64"}, "pod.descriptors"),
-        ({"rate": "2000"}, "too few ports"),
+        ({"rate": "20000"}, "too few ports"),
         ({"target": "threadpool", "rate": "500"}, "its pool carries 9.99/s"),
         ({"pod__threads": "9"}, "pod.threads"),
     ],
