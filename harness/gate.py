@@ -39,7 +39,7 @@ from harness.statistics import Comparison, compare_independent, compare_paired
 ALPHA = 0.05
 MARGIN = 2.0
 FLOOR_QUANTILE = 0.95
-FLOOR_SPLITS = 2_000
+FLOOR_DEALS = 2_000
 FLOOR_RUNS = 8
 
 Word = Literal["regressed", "invalid", "inconclusive", "pass"]
@@ -124,20 +124,21 @@ def measure(runs: Sequence[Run], limits: PodLimits, rate_rps: float) -> dict[str
     }
 
 
-def noise_floor(values: Values, seed: int = 1) -> dict[str, float]:
-    """The A/A floor of each metric, as a share, from runs of ONE version of the code.
+def noise_floor(values: Values, *, paired: bool, seed: int = 1) -> dict[str, float]:
+    """The A/A floor of each metric, as a share, from runs of ONE version of the code, in the order of time.
 
-    They are split at random into two halves, FLOOR_SPLITS times; the floor is the FLOOR_QUANTILE of how far
-    apart the halves come. Halves of n runs stand for a gate of n / 2 pairs: give twice as many runs as a gate
-    has pairs, or the floor is on the safe, coarse side. A metric with fewer than FLOOR_RUNS values has none.
+    They are dealt into two sides at random, FLOOR_DEALS times, each time as the gate's would be: neighbours
+    into different sides where it compares pairs, else half of them into each. The floor is the FLOOR_QUANTILE of
+    how far apart the sides come. n runs stand for a gate of n / 2: give twice as many as a side of it has, or
+    the floor is on the safe, coarse side. A metric with fewer than FLOOR_RUNS values has no floor.
     """
     generator = np.random.default_rng(seed)
+    shifts = _paired_shifts if paired else _independent_shifts
     floors = {}
     for name in METRICS:
         sample = _measured(values.get(name, ()))
         if sample.size >= FLOOR_RUNS:
-            splits = generator.permuted(np.tile(np.log(sample), (FLOOR_SPLITS, 1)), axis=1)
-            floors[name] = math.expm1(float(np.quantile(_shifts(splits), FLOOR_QUANTILE)))
+            floors[name] = math.expm1(float(np.quantile(shifts(np.log(sample), generator), FLOOR_QUANTILE)))
     return floors
 
 
@@ -215,11 +216,21 @@ def _measured(values: Sequence[float | None]) -> Floats:
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
-def _shifts(splits: Floats) -> Floats:
-    """How far the halves of each row are apart, as statistics.compare_independent has it."""
-    half = splits.shape[1] // 2
-    one, other = splits[:, :half, np.newaxis], splits[:, np.newaxis, half : 2 * half]
-    return np.abs(np.median(other - one, axis=(1, 2)))
+def _paired_shifts(logs: Floats, generator: np.random.Generator) -> Floats:
+    """How far the sides are apart in each deal, as statistics.compare_paired has it."""
+    half = logs.size // 2
+    apart = logs[1 : 2 * half : 2] - logs[: 2 * half : 2]
+    dealt = apart * generator.choice((-1.0, 1.0), (FLOOR_DEALS, half))
+    i, j = np.triu_indices(half)
+    return np.abs(np.median((dealt[:, i] + dealt[:, j]) / 2, axis=1))
+
+
+def _independent_shifts(logs: Floats, generator: np.random.Generator) -> Floats:
+    """How far the sides are apart in each deal, as statistics.compare_independent has it."""
+    half = logs.size // 2
+    dealt = generator.permuted(np.tile(logs, (FLOOR_DEALS, 1)), axis=1)
+    base, head = dealt[:, :half, np.newaxis], dealt[:, np.newaxis, half : 2 * half]
+    return np.abs(np.median(head - base, axis=(1, 2)))
 
 
 def _sides(base: Sequence[float | None], head: Sequence[float | None], paired: bool) -> tuple[Floats, Floats]:

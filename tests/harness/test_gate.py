@@ -45,8 +45,8 @@ class Bench:
             overhead_s=0.008 * math.exp(self._rng.normal(0, 0.3)) + overhead_s,
         )
 
-    def floor(self, runs: int = 20) -> dict[str, float]:
-        return noise_floor(measured([self.run() for _ in range(runs)]))
+    def floor(self, paired: bool = True) -> dict[str, float]:
+        return noise_floor(measured([self.run() for _ in range(20)]), paired=paired)
 
     def pairs(self, n: int, **change: float) -> tuple[list[Run], list[Run]]:
         both = [(self.run(), self.run(**change)) for _ in range(n)]
