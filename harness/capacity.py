@@ -163,7 +163,8 @@ def _by_time(costs: Costs, cores: int, workers: int, w_s: float, slack_s: float)
     gc_rps = eaters.collection_alone_rps() if blame_cpu else rate
     busy = eaters.idle + cpu_rps * eaters.load
     cpu_detail = (
-        f"{cpu.each * 1e3:.3g} ms a request on {cores} CPU, {busy:.0%} busy; more queues beyond the goal"
+        f"{cpu.each * 1e3:.3g} ms a request on {cores} CPU; beyond {busy:.0%} busy, "
+        "queueing takes the p99 over the goal"
     )
     bounds = [Bound("cpu", cpu_rps, int(cpu_rps * w_s), cpu_detail)]
     if gc_rps < math.inf:

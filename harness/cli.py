@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +21,27 @@ from harness.spelling import ROOT
 
 RESULTS = ROOT / "results"
 
-Options = Callable[[Callable[..., Any]], Callable[..., Any]]
+Command = Callable[..., Any]
 
 
-def _selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose what to run."""
-    for decorate in reversed(
-        (
-            click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
-            click.option("--rate", help='requests per second ("500", "30/min")'),
-            click.option("--duration", help='the window ("60", "1 min")'),
-            click.option("--warmup", help='before the window ("25 s")'),
-            click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="e.g. pod.threads=400"),
-            click.option(
-                "--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own"
-            ),
-        )
-    ):
-        command = decorate(command)
-    return command
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, shown in this order."""
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
-def _running(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of commands that run something."""
-    for decorate in reversed(
-        (
-            click.option("--results", type=Path, default=RESULTS, help="where runs are kept"),
-            click.option(
-                "--port", type=click.IntRange(1, 65535), help="of the pod; free ones are found otherwise"
-            ),
-            click.option("--json", "as_json", is_flag=True, help="the result as JSON on stdout"),
-        )
-    ):
-        command = decorate(command)
-    return command
+_selection = _with(
+    click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
+    click.option("--rate", help='requests per second ("500", "30/min")'),
+    click.option("--duration", help='the window ("60", "1 min")'),
+    click.option("--warmup", help='before the window ("25 s")'),
+    click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="e.g. pod.threads=400"),
+    click.option("--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own"),
+)
+_running = _with(
+    click.option("--results", type=Path, default=RESULTS, help="where runs are kept"),
+    click.option("--port", type=click.IntRange(1, 65535), help="of the pod; free ones are found otherwise"),
+    click.option("--json", "as_json", is_flag=True, help="the result as JSON on stdout"),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -154,19 +143,17 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-class _reported:  # noqa: N801  reads as a word at its uses
+@contextmanager
+def _reported() -> Iterator[None]:
     """Turns the harness's errors into one line on stderr and their exit code."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, HarnessError):
-            click.echo(f"error: {error}", err=True)
-            raise SystemExit(error.exit_code) from None
-        if isinstance(error, KeyboardInterrupt):
-            click.echo("interrupted: what ran was stopped, the run is discarded", err=True)
-            raise SystemExit(EXIT_INTERRUPTED) from None
+    try:
+        yield
+    except HarnessError as error:
+        click.echo(f"error: {error}", err=True)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        click.echo("interrupted: what ran was stopped, the run is discarded", err=True)
+        raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 def _prepare(

@@ -7,7 +7,6 @@ is in results/runs/ (valid) or results/discarded/ (with the reason).
 from __future__ import annotations
 
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -140,8 +139,7 @@ class _Attempt:
         commit, dirty = provenance.commit()
         hash_start = provenance.source_hash()
         with ExitStack() as stack:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pods-per-lambda-")))
-            recorded = self._record(stack, scratch)
+            recorded = self._record(stack, self._staging / records.SCRATCH)
         hash_end = provenance.source_hash()
         self.source = Source(commit=commit, dirty=dirty, hash_start=hash_start, hash_end=hash_end)
         return msgspec.structs.replace(recorded, source_unchanged=hash_start == hash_end)
@@ -150,7 +148,7 @@ class _Attempt:
         scenario, layout = self._scenario, self._layout
         pod_metrics, upstream_metrics, columns = (scratch / name for name in ("pod", "upstream", "columns"))
         for directory in (pod_metrics, upstream_metrics, columns):
-            directory.mkdir()
+            directory.mkdir(parents=True)
         upstream_port = pod.free_port()
         self.argv = pod.argv(self._target, layout, self._port, upstream_port, pod_metrics)
         self._say("start", f"{self._target.name} and its upstream")

@@ -10,18 +10,19 @@
 - Metrics are compared as ratios, so that a floor or an effect is a share of whatever the machine's figure is.
   The p99 is taken in units of W: a share of it is then a share of W, and an overhead near zero divides nothing.
 
-With MARGIN = 2 and a floor of 95 %, unchanged code passes a metric with a chance of 99 %: it needs 1.64 standard
-errors below an effect of 2 × 1.96 of them.
+MARGIN trades the two errors. To pass, a metric must come out 1.6 standard errors below its effect; with 2 and a
+95 % floor the effect is nearly 4 of them, so that unchanged code passes a metric in about 19 of 20 gates, and
+is inconclusive in the other. In ten pairs on a machine with 3 % noise a run, 10 % more of anything is found as
+often. More pairs improve both.
 
-Pure functions of runs and numbers; baseline.py keeps them, gate_report.py words them. Exit codes stand beside
-those of errors.py; 1 is not among them, because it is how Python itself ends on a bug.
+Pure functions of runs and numbers; floor.py measures the floor, baseline.py keeps runs, gate_report.py words
+verdicts. Exit codes stand beside those of errors.py; 1 is not among them: it is how Python itself ends on a bug.
 
 References: Holm 1979; Wellek, Testing Statistical Hypotheses of Equivalence and Noninferiority, 2010, ch. 2.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -38,12 +39,10 @@ from harness.statistics import Comparison, compare_independent, compare_paired
 
 ALPHA = 0.05
 MARGIN = 2.0
-FLOOR_QUANTILE = 0.95
-FLOOR_DEALS = 2_000
-FLOOR_RUNS = 8
 
 Word = Literal["regressed", "invalid", "inconclusive", "pass"]
 Values = Mapping[str, Sequence[float | None]]
+Floats = NDArray[np.float64]
 
 # What is proven stands first; of the rest, what could not be measured comes before what could not be told.
 EXIT_CODES: Mapping[Word, int] = {
@@ -124,22 +123,9 @@ def measure(runs: Sequence[Run], limits: PodLimits, rate_rps: float) -> dict[str
     }
 
 
-def noise_floor(values: Values, *, paired: bool, seed: int = 1) -> dict[str, float]:
-    """The A/A floor of each metric, as a share, from runs of ONE version of the code, in the order of time.
-
-    They are dealt into two sides at random, FLOOR_DEALS times, each time as the gate's would be: neighbours
-    into different sides where it compares pairs, else half of them into each. The floor is the FLOOR_QUANTILE of
-    how far apart the sides come. n runs stand for a gate of n / 2: give twice as many as a side of it has, or
-    the floor is on the safe, coarse side. A metric with fewer than FLOOR_RUNS values has no floor.
-    """
-    generator = np.random.default_rng(seed)
-    shifts = _paired_shifts if paired else _independent_shifts
-    floors = {}
-    for name in METRICS:
-        sample = _measured(values.get(name, ()))
-        if sample.size >= FLOOR_RUNS:
-            floors[name] = math.expm1(float(np.quantile(shifts(np.log(sample), generator), FLOOR_QUANTILE)))
-    return floors
+def measured(values: Sequence[float | None]) -> Floats:
+    """Without the gaps."""
+    return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def judge(
@@ -183,9 +169,6 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
-Floats = NDArray[np.float64]
-
-
 class _Tested(NamedTuple):
     metric: Metric
     base: float
@@ -212,37 +195,16 @@ def _figures(run: Run, limits: PodLimits, rate_rps: float) -> dict[str, float | 
     }
 
 
-def _measured(values: Sequence[float | None]) -> Floats:
-    return np.array([value for value in values if value is not None], dtype=np.float64)
-
-
-def _paired_shifts(logs: Floats, generator: np.random.Generator) -> Floats:
-    """How far the sides are apart in each deal, as statistics.compare_paired has it."""
-    half = logs.size // 2
-    apart = logs[1 : 2 * half : 2] - logs[: 2 * half : 2]
-    dealt = apart * generator.choice((-1.0, 1.0), (FLOOR_DEALS, half))
-    i, j = np.triu_indices(half)
-    return np.abs(np.median((dealt[:, i] + dealt[:, j]) / 2, axis=1))
-
-
-def _independent_shifts(logs: Floats, generator: np.random.Generator) -> Floats:
-    """How far the sides are apart in each deal, as statistics.compare_independent has it."""
-    half = logs.size // 2
-    dealt = generator.permuted(np.tile(logs, (FLOOR_DEALS, 1)), axis=1)
-    base, head = dealt[:, :half, np.newaxis], dealt[:, np.newaxis, half : 2 * half]
-    return np.abs(np.median(head - base, axis=(1, 2)))
-
-
 def _sides(base: Sequence[float | None], head: Sequence[float | None], paired: bool) -> tuple[Floats, Floats]:
     if paired:
         # A pair with one side missing is no pair.
         both = [pair for pair in zip(base, head, strict=True) if None not in pair]
         base, head = [before for before, _ in both], [after for _, after in both]
-    return _measured(base), _measured(head)
+    return measured(base), measured(head)
 
 
 def _unmeasured(base: Sequence[float | None], head: Sequence[float | None]) -> str:
-    empty = [name for name, values in (("base", base), ("head", head)) if not _measured(values).size]
+    empty = [name for name, values in (("base", base), ("head", head)) if not measured(values).size]
     return f"not measured in any valid run of {' and '.join(empty)}" if empty else ""
 
 

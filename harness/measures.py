@@ -175,7 +175,7 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
     scenario, layout, requests = recorded.scenario, recorded.layout, recorded.requests
     load, window_s = scenario.load, scenario.load.window_s
     outcome = requests["outcome"]
-    kernel = {name: _whole(recorded, name) for name in KERNEL}
+    kernel = {name: _until_window_end(recorded, name) for name in KERNEL}
     first_third_s, last_third_s = _thirds(recorded)
     chat_rps, search_rps = (_rate(recorded, f"upstream_{route}_total") for route in ("chat", "search"))
     delays = scenario.upstream
@@ -275,9 +275,15 @@ def _rate(recorded: Recorded, column: str) -> float | None:
 
 
 def _whole(recorded: Recorded, column: str) -> int | None:
-    """A cumulative column's growth over the whole run."""
+    """A cumulative column's growth from before the first request to the last sample."""
     values = recorded.samples[column]
     before = recorded.rest.get(column, math.nan)
+    return _integer(float(values[-1]) - before) if len(values) else None
+
+
+def _until_window_end(recorded: Recorded, column: str) -> int | None:
+    """Growth from before the first request to the window's end: what closing connections stir up is not counted."""
+    values, before = _inside(recorded, column), recorded.rest.get(column, math.nan)
     return _integer(float(values[-1]) - before) if len(values) else None
 
 

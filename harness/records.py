@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from harness.run import Run
 Column = npt.NDArray[Any]
 
 RUN, REQUESTS, SAMPLES = "run.json", "requests.parquet", "samples.parquet"
+SCRATCH = "scratch"  # in a staging directory: what a run needs while it runs, and nobody afterwards
 _README = "# Discarded runs\n\nInvalid or broken, and why. None of them enters a table.\n\n"
 
 
@@ -79,6 +81,7 @@ def publish(staging: Path, *, discarded: str | None = None) -> Path:
     home = results / ("runs" if discarded is None else "discarded")
     try:
         home.mkdir(exist_ok=True)
+        shutil.rmtree(staging / SCRATCH, ignore_errors=True)
         for path in (*staging.rglob("*"), staging):
             _sync(path)
         staging.rename(home / run_id)

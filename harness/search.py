@@ -31,6 +31,7 @@ Outcome = Literal["passed", "failed", "instrument", "spoilt"]
 WIDTH = 0.02
 COARSE = 0.1
 AGREE = 2
+SPOILT_MAX = 4
 RUNS_MAX = 20
 
 # A plateau: what is offered above it, how far throughputs may differ, how busy CPUs may be that do not bind.
@@ -118,7 +119,8 @@ def next_rate(trials: Sequence[Trial], predicted_rps: float, width: float = WIDT
     if not trials:
         return predicted_rps * (1 - width / 2)
     last = trials[-1]
-    if last.outcome in ("instrument", "spoilt") and _count(trials, last.outcome)[last.rate_rps] < AGREE:
+    once = last.outcome == "instrument" and _count(trials, "instrument")[last.rate_rps] < AGREE
+    if once or last.outcome == "spoilt":
         return last.rate_rps
     passed, failed = _count(trials, "passed"), _count(trials, "failed")
     if tied := [rate for rate in passed if passed[rate] == failed[rate]]:
@@ -147,13 +149,13 @@ def search(
 ) -> Found:
     """Find λ max to a relative `width`; run_at makes one run at the rate it is given, and returns its trial.
 
-    Raises MeasurementError when no rate passes, or when AGREE runs of a rate in turn are spoilt.
+    Raises MeasurementError when no rate passes, and when SPOILT_MAX runs of one rate are spoilt.
     """
     trials: list[Trial] = []
     while len(trials) < runs_max and (rate := next_rate(trials, predicted_rps, width)) is not None:
         trials.append(run_at(rate))
-        if _count(trials, "spoilt")[rate] >= AGREE:
-            raise MeasurementError(f"{AGREE} runs at {rate:.4g}/s were spoilt: {trials[-1].reason}")
+        if _count(trials, "spoilt")[rate] >= SPOILT_MAX:
+            raise MeasurementError(f"{SPOILT_MAX} runs at {rate:.4g}/s were spoilt: {trials[-1].reason}")
     bracket = enclose(trials)
     if bracket.low_rps is None:
         raise MeasurementError(

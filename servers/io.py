@@ -11,7 +11,7 @@ is gone, any other `OSError` (descriptors exhausted, say) as it came.
 from __future__ import annotations
 
 import socket
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -24,10 +24,10 @@ class Stream(Protocol):
     @property
     def sock(self) -> socket.socket: ...
 
-    async def recv(self, size: int, timeout_s: float) -> bytes:
+    def recv(self, size: int, timeout_s: float) -> Awaitable[bytes]:
         """At most `size` bytes; b"" once the peer has finished sending."""
 
-    async def sendall(self, data: bytes, timeout_s: float) -> None: ...
+    def sendall(self, data: bytes, timeout_s: float) -> Awaitable[None]: ...
 
     def close(self) -> None: ...
 

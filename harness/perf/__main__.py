@@ -76,7 +76,7 @@ def one_process() -> Iterator[Figure]:
     """λ=450 in one process under each collector policy."""
     for model, kilobytes in MEMORY_KB.items():
         best: list[float] = []
-        for policy in ("off", "freeze", "default"):
+        for policy in ("off", "default"):
             run = once(model, {"rate": "450", "duration": WINDOW, "pod.gc": policy})
             case = f"{model} λ=450 gc={policy}"
             yield from costs(case, run, kilobytes if policy == "off" else None)
@@ -107,7 +107,8 @@ def costs(case: str, run: Run, kilobytes: float | None) -> Iterator[Figure]:
 def thousand() -> Iterator[Figure]:
     """λ=1,000, 20,020 in flight, three workers."""
     for model, loop in (("trio", ""), ("gevent", ""), ("asyncio", "asyncio"), ("asyncio", "uvloop")):
-        changes = {"rate": "1000", "duration": WINDOW, "pod.gc": "off", "pod.workers": "3"}
+        # Not confined: pod and harness share both CPUs, and the verdict sees to it that they are not full.
+        changes = {"rate": "1000", "duration": WINDOW, "pod.gc": "off", "pod.workers": "3", "pod.cpus": "0"}
         run = once(model, changes | ({"pod.loop": loop} if loop else {}))
         case = f"{model} λ=1000{f' loop={loop}' if loop else ''}"
         yield Figure(case, "valid", float(run.verdict.valid), "", "1", run.verdict.valid, note(run))

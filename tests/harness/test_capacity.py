@@ -436,7 +436,7 @@ def test_the_instruments_limit_above_the_pods_does_not_matter() -> None:
 
 
 def test_a_spoilt_run_is_made_again() -> None:
-    answers = iter(["spoilt", "passed", "failed", "instrument", "passed", "failed"])
+    answers = iter(["spoilt", "spoilt", "passed", "failed", "instrument", "passed", "failed"])
     asked: list[float] = []
 
     def run_at(rate_rps: float) -> Trial:
@@ -444,12 +444,12 @@ def test_a_spoilt_run_is_made_again() -> None:
         return Trial(rate_rps=rate_rps, outcome=next(answers), reason="")  # type: ignore[arg-type]
 
     found = search(run_at, 100.0)
-    assert asked == pytest.approx([99, 99, 100.98, 99, 99, 100.98])
+    assert asked == pytest.approx([99, 99, 99, 100.98, 99, 99, 100.98])
     assert found.ended == "narrowed"
 
 
 def test_runs_that_stay_spoilt_end_the_search() -> None:
-    with pytest.raises(MeasurementError, match=r"2 runs at 99/s were spoilt: cpu_steal"):
+    with pytest.raises(MeasurementError, match=r"4 runs at 99/s were spoilt: cpu_steal"):
         search(lambda rate: Trial(rate_rps=rate, outcome="spoilt", reason="cpu_steal"), 100.0)
 
 

@@ -1,0 +1,78 @@
+"""The README stays true: its commands run, its files work, its table of exit codes is the code's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness_support import ROOT, SHORT
+
+from harness import errors
+
+pytestmark = pytest.mark.e2e
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line.strip() for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def sh(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+def test_make_knows_each_target(command: str) -> None:
+    words = shlex.split(command)
+    assert sh([words[0], "--dry-run", *words[1:]], ROOT).returncode == 0
+
+
+def test_harness_commands_run(tmp_path: Path) -> None:
+    """As written, but on a short pipeline: an option given again at the end replaces the README's."""
+    (tmp_path / "short.toml").write_text(SHORT)
+    (tmp_path / "my_server.py").write_text(blocks("python")[0])
+    (tmp_path / "mine.toml").write_text(blocks("toml")[0])
+    shorter = ["--scenario", "short.toml", "--rate", "40"]
+    ran = []
+    for command in (c for c in COMMANDS if c.startswith("harness ")):
+        words = shlex.split(command)
+        if words[1] in ("run", "bench"):
+            words += [*shorter, "--results", "results", *(["--runs", "1"] if words[1] == "bench" else [])]
+        elif words[1] == "check":
+            assert sh(words, tmp_path).returncode == 0, command
+            words += shorter
+        elif words[1] == "show":
+            words[2] = str(next(path for path in (tmp_path / "results" / "runs").iterdir() if path.is_dir()))
+        done = sh(words, tmp_path)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        ran.append(words[1])
+    assert {"run", "bench", "check", "show"} <= set(ran)
+
+
+def test_exit_codes_are_those_of_the_code() -> None:
+    (line,) = (line for line in README.splitlines() if line.startswith("Exit codes:"))
+    told = {int(code) for code in re.findall(r"\b\d+\b", line)}
+    assert told == {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+
+
+def test_files_that_are_named_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target
