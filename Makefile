@@ -14,7 +14,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all perf test lint types check lock clean
+.PHONY: help setup bench bench-all capacity baseline gate perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,15 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
+
+capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it
+	@$(HARNESS) capacity $(MODEL) $(OPTIONS)
+
+baseline: $(STAMP) ## what MODEL is held against by the gate
+	@$(HARNESS) baseline $(MODEL)
+
+gate: $(STAMP) ## MODEL against results/baseline.json, or against BASE (a git revision)
+	@$(HARNESS) gate $(MODEL) $(if $(BASE),--base-ref $(BASE))
 
 perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about 40 minutes
 	@$(BIN)/python -m harness.perf

@@ -11,9 +11,10 @@ import errno
 import json
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import parse_qs
 
 from servers.client import Client
@@ -154,30 +155,30 @@ def prompt(request: Request, documents: bytes) -> bytes:
 
 def retrieved(reply: Reply) -> bytes:
     """The documents found, as JSON again: a tenth of the memory of the objects. Raises BadGateway."""
-    with _expected(reply):
-        return json.dumps(json.loads(reply.body)["results"]).encode()
+    return json.dumps(_found(reply, "results")).encode()
 
 
 def answered(reply: Reply) -> bytes:
     """The model's answer, as a JSON string. Raises BadGateway."""
-    with _expected(reply):
-        return json.dumps(json.loads(reply.body)["choices"][0]["message"]["content"]).encode()
+    return json.dumps(_found(reply, "choices", 0, "message", "content")).encode()
 
 
-@contextmanager
-def _expected(reply: Reply) -> Iterator[None]:
+def _found(reply: Reply, *path: str | int) -> Any:
     if reply.status != HTTPStatus.OK:
         raise BadGateway(f"it answered with {reply.status}")
     try:
-        yield
+        value = json.loads(reply.body)
+        for step in path:
+            value = value[step]
     except ValueError as error:
         raise BadGateway("its answer is not JSON") from error
     except (LookupError, TypeError) as error:
-        raise BadGateway(f"its answer lacks {error}") from error
+        raise BadGateway(f"its answer lacks {'.'.join(map(str, path))}") from error
+    return value
 
 
 def _question(request: Request) -> str:
-    return parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0]
+    return parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0] if request.query else DEFAULT_QUESTION
 
 
 def failure(status: int, message: str, outcome: str) -> Response:

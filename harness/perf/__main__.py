@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from harness import display, experiment, preflight, provenance, scenario, targets
-from harness.cli import RESULTS
+from harness.cli_common import RESULTS
 from harness.perf import generators
 from harness.run import Run
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ BAD_UPSTREAM = {
 
 
 def values(server: Server) -> dict[str, float]:
-    return gauges.read(server.metrics)
+    """The server's metrics; 0 for those of a process that has only just begun to listen."""
+    return defaultdict(float, gauges.read(server.metrics))
 
 
 def test_each_fault_of_the_upstream_has_its_status(start: Start, upstream: FakeUpstream) -> None:

@@ -32,6 +32,10 @@ REFUSED = [
     ("check asyncio --rate 20000", "too few ports"),
     ("check asyncio --set pod.workers=1", "too few descriptors"),
     ("check asyncio --targets /no/targets.toml", "/no/targets.toml"),
+    ("gate asyncio --baseline /no/baseline.json", "/no/baseline.json"),
+    ("gate asyncio --base-ref no-such-revision", "--base-ref no-such-revision"),
+    ("gate nobody", "unknown target"),
+    ("capacity nobody", "unknown target"),
 ]
 
 
@@ -86,6 +90,12 @@ def test_show_of_nothing_says_where_runs_are() -> None:
     result = harness("show", "20200101T000000-nobody")
     assert result.exit_code == 6
     assert "give a directory of results/runs/" in result.stderr
+
+
+def test_plan_without_a_measured_capacity_says_how_to_get_one(tmp_path: Path) -> None:
+    result = harness("plan", "--rate", "500", "--results", str(tmp_path))
+    assert result.exit_code == 6
+    assert "harness capacity TARGET --scenario rag" in result.stderr
 
 
 def test_the_schema_is_published() -> None:

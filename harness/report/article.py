@@ -1,0 +1,92 @@
+"""What the article measured, as data, so that it stands beside what is measured here.
+
+"Execution models under LLM latency" (M. Matei, H. Marc, D. Gabor): Quarkus on a JVM, one pod of 4 CPUs and 2 GB,
+W = 20 ms + 20 s, constant arrival rate. It does not say of what its CPU percentage is a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+W_S = 20.02
+RATE_RPS = 500.0  # the article's question: how many pods for this rate
+POOL_THREADS = 200
+BYTES_PER_THREAD = 1e6  # “10,000 threads = 10 GB”
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one configuration took at one rate; None where the article has no figure."""
+
+    rate_rps: float
+    rss_bytes: float
+    cpu_percent: float
+    latency_p99_s: float | None = None
+    os_threads: int | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A row of the article's table; `rate_max_at_least`: it found no limit up to `rate_max_rps`."""
+
+    name: str
+    rate_max_rps: float
+    rate_max_at_least: bool
+    pods: int
+    measured_over_predicted: float
+    loads: tuple[Load, ...]
+    rate_predicted_rps: float | None = None
+
+    def nearest(self, rate_rps: float) -> Load:
+        """Its load closest to a rate."""
+        return min(self.loads, key=lambda load: abs(load.rate_rps - rate_rps))
+
+
+WORKER_POOL = Configuration(
+    name="worker pool (200)",
+    rate_max_rps=9.96,
+    rate_max_at_least=False,
+    pods=51,
+    measured_over_predicted=9.96 / 9.99,
+    loads=(Load(9.96, 181e6, 3.0, latency_p99_s=20.082, os_threads=210, concurrency=182),),
+    rate_predicted_rps=9.99,
+)
+REACTIVE = Configuration(
+    name="reactive",
+    rate_max_rps=1000,
+    rate_max_at_least=True,
+    pods=1,
+    measured_over_predicted=1.00,
+    loads=(
+        Load(500, 556e6, 35.0),
+        Load(1000, 841e6, 20.0, latency_p99_s=20.126, os_threads=29, concurrency=21_369),
+    ),
+)
+VIRTUAL_THREADS = Configuration(
+    name="virtual threads",
+    rate_max_rps=1000,
+    rate_max_at_least=True,
+    pods=1,
+    measured_over_predicted=1.00,
+    loads=(
+        Load(500, 631e6, 42.0),
+        Load(1000, 917e6, 34.0, latency_p99_s=20.168, os_threads=38, concurrency=21_118),
+    ),
+)
+
+# Who plays which part here: threads in a fixed pool; an event loop; blocking code on cheap threads.
+COUNTERPARTS: Mapping[str, Configuration] = {
+    "threadpool": WORKER_POOL,
+    "asyncio": REACTIVE,
+    "trio": REACTIVE,
+    "gevent": VIRTUAL_THREADS,
+}
+
+
+def counterpart(model: str, w_s: float, pool: int | None) -> Configuration | None:
+    """The article's configuration for a model, where W is the article's and so is a pool's size (of all workers)."""
+    if abs(w_s / W_S - 1) > 0.005 or pool not in (None, POOL_THREADS):
+        return None
+    return COUNTERPARTS.get(model)
