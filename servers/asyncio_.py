@@ -17,30 +17,43 @@ from servers.settings import Settings
 class AsyncioStream:
     """A non-blocking socket whose verbs suspend the task.
 
-    `recv` waits on the loop's own reader callback and timer: `loop.sock_recv` under `asyncio.timeout` does the
-    same with three more objects for every request in flight.
+    The reader callback stays registered from one `recv` to the next: `loop.sock_recv` registers and unregisters
+    each time, and under `asyncio.timeout` takes three more objects for every request in flight.
     """
 
-    __slots__ = ("_loop", "sock")
+    __slots__ = ("_loop", "_readable", "_watched", "sock")
 
     def __init__(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         self.sock = sock
         self._loop = loop
+        self._watched = False
+        self._readable: asyncio.Future[None] | None = None
 
     async def recv(self, size: int, timeout_s: float) -> bytes:
-        with suppress(BlockingIOError):
-            return self.sock.recv(size)
         while True:
-            readable = self._loop.create_future()
-            self._loop.add_reader(self.sock, _wake, readable)
-            timer = self._loop.call_later(timeout_s, _expire, readable)
-            try:
-                await readable
-            finally:
-                timer.cancel()
-                self._loop.remove_reader(self.sock)
             with suppress(BlockingIOError):
                 return self.sock.recv(size)
+            if not self._watched:
+                self._loop.add_reader(self.sock, self._wake)
+                self._watched = True
+            self._readable = self._loop.create_future()
+            timer = self._loop.call_later(timeout_s, _expire, self._readable)
+            try:
+                await self._readable
+            finally:
+                self._readable = None
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._readable is None:  # nobody waits for what came: left registered, the loop would spin
+            self._unwatch()
+        elif not self._readable.done():
+            self._readable.set_result(None)
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._loop.remove_reader(self.sock)
+            self._watched = False
 
     async def sendall(self, data: bytes, timeout_s: float) -> None:
         sent = 0
@@ -51,12 +64,8 @@ class AsyncioStream:
                 await self._loop.sock_sendall(self.sock, memoryview(data)[sent:])
 
     def close(self) -> None:
+        self._unwatch()
         self.sock.close()
-
-
-def _wake(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
 
 
 def _expire(readable: asyncio.Future[None]) -> None:

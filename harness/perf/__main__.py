@@ -107,8 +107,7 @@ def costs(case: str, run: Run, kilobytes: float | None) -> Iterator[Figure]:
 def thousand() -> Iterator[Figure]:
     """λ=1,000, 20,020 in flight, three workers."""
     for model, loop in (("trio", ""), ("gevent", ""), ("asyncio", "asyncio"), ("asyncio", "uvloop")):
-        # Not confined: pod and harness share both CPUs, and the verdict sees to it that they are not full.
-        changes = {"rate": "1000", "duration": WINDOW, "pod.gc": "off", "pod.workers": "3", "pod.cpus": "0"}
+        changes = {"rate": "1000", "duration": WINDOW, "pod.gc": "off", "pod.workers": "3"}
         run = once(model, changes | ({"pod.loop": loop} if loop else {}))
         case = f"{model} λ=1000{f' loop={loop}' if loop else ''}"
         yield Figure(case, "valid", float(run.verdict.valid), "", "1", run.verdict.valid, note(run))
