@@ -14,7 +14,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all capacity baseline gate perf test lint types check lock clean
+.PHONY: help setup bench bench-all capacity baseline gate report perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ baseline: $(STAMP) ## what MODEL is held against by the gate
 
 gate: $(STAMP) ## MODEL against results/baseline.json, or against BASE (a git revision)
 	@$(HARNESS) gate $(MODEL) $(if $(BASE),--base-ref $(BASE))
+
+report: $(STAMP) ## tables, figures and page in results/, from the runs on disk alone
+	@$(HARNESS) report
 
 perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about 40 minutes
 	@$(BIN)/python -m harness.perf

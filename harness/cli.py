@@ -104,6 +104,17 @@ def show(path: Path) -> None:
 
 
 @main.command()
+@click.option("--results", type=Path, default=RESULTS, help="where runs are kept, and the report goes")
+def report(results: Path) -> None:
+    """Regenerate tables, figures and page from the runs on disk alone."""
+    from harness.report import generate  # pandas and matplotlib take a second to import
+
+    with reported():
+        for path in generate(results):
+            click.echo(path)
+
+
+@main.command()
 def schema() -> None:
     """Print the JSON Schema of run.json."""
     click.echo(json.dumps(records.json_schema(), indent=2))

@@ -16,6 +16,7 @@ from harness.spelling import ROOT
 PACKAGES = ("aiohttp", "gevent", "h11", "httptools", "locust", "prometheus-client", "trio", "uvloop")
 SOURCES = ("harness", "servers", "scenarios")
 SUFFIXES = (".py", ".toml")
+READERS = ROOT / "harness" / "report"  # reads runs, and has no part in them
 
 
 def machine() -> Machine:
@@ -57,7 +58,7 @@ def source_hash(root: Path = ROOT) -> str:
 
 def _files(root: Path) -> Iterable[Path]:
     found = (path for name in SOURCES for path in (root / name).rglob("*") if path.suffix in SUFFIXES)
-    return sorted(found)
+    return sorted(path for path in found if READERS not in path.parents)
 
 
 def _git(*arguments: str) -> str | None:

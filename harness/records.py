@@ -27,6 +27,7 @@ from harness.run import Run
 Column = npt.NDArray[Any]
 
 RUN, REQUESTS, SAMPLES = "run.json", "requests.parquet", "samples.parquet"
+WORD = 60  # of a target or scenario in a run's name, which is a file name
 SCRATCH = "scratch"  # in a staging directory: what a run needs while it runs, and nobody afterwards
 _README = "# Discarded runs\n\nInvalid or broken, and why. None of them enters a table.\n\n"
 
@@ -37,7 +38,9 @@ class _Version(msgspec.Struct):
 
 def new_id(target: str, scenario: str, created: datetime) -> str:
     """A run's name: sorts by time (UTC), says what was run, is safe in a path; `created` knows its zone."""
-    words = (re.sub(r"[^A-Za-z0-9_]+", "-", word).strip("-") or "unnamed" for word in (target, scenario))
+    words = (
+        re.sub(r"[^A-Za-z0-9_]+", "-", word)[:WORD].strip("-") or "unnamed" for word in (target, scenario)
+    )
     return "-".join((created.astimezone(UTC).strftime("%Y%m%dT%H%M%S"), *words, secrets.token_hex(2)))
 
 
