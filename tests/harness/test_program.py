@@ -111,7 +111,8 @@ def test_signals_arrive_with_their_default_action(tmp_path: Path) -> None:
         ["/bin/sh", "-c", "grep SigIgn /proc/self/status"], log=tmp_path / "log", name="sh"
     ) as program:
         program.wait(10)
-        assert program.log_tail(1).split()[1] == "0" * 16
+        # Signals 1 to 31; the real-time ones are the C library's, and come as our own parent left them.
+        assert int(program.log_tail(1).split()[1], 16) & 0x7FFF_FFFF == 0
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ CASES: list[tuple[str, Figures, dict[str, Any], dict[str, Any]]] = [
     ("listen_overflows", STEADY, {"listen_overflows": 0}, {"listen_overflows": 1}),
     ("syn_retransmits", STEADY, {"syn_retransmits": 0}, {"syn_retransmits": 1}),
     ("paws_timewait", STEADY, {"paws_timewait": 0}, {"paws_timewait": 1}),
-    ("tw_recycled", STEADY, {"tw_recycled": 0}, {"tw_recycled": 1}),
+    ("tw_recycled", STEADY, {"tw_recycled": 42}, {"tw_recycled": 43}),
     ("pod_descriptors", STEADY, {"pod_descriptors": 19_600}, {"pod_descriptors": 19_601}),
     ("generator_descriptors", STEADY, {"generator_descriptors": 19_600}, {"generator_descriptors": 19_601}),
     ("ports", STEADY, {"ports": 27_667}, {"ports": 27_668}),
