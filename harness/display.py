@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -18,6 +18,8 @@ from harness.preflight import Layout
 from harness.run import Run
 
 PLAIN_EVERY_S = 5
+
+T = TypeVar("T")
 
 
 class Progress:
@@ -92,19 +94,26 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
 )
 
 
+def show_table(
+    console: Console, columns: Sequence[tuple[str, Callable[[T], str]]], rows: Sequence[T]
+) -> None:
+    """Each row's cells under the columns' titles: a table on a terminal, Markdown elsewhere."""
+    titles = [title for title, _ in columns]
+    lines = [[cell(row) for _, cell in columns] for row in rows]
+    if console.is_terminal:
+        table = Table(*titles)
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        return
+    for line in (titles, ["---"] * len(titles), *lines):
+        console.print("| " + " | ".join(line) + " |")
+
+
 def show_rows(rows: Sequence[Row]) -> None:
     """Table rows on a terminal, Markdown elsewhere."""
     console = Console(highlight=False, soft_wrap=True)
-    titles = [title for title, _ in COLUMNS]
-    cells = [[cell(row) for _, cell in COLUMNS] for row in rows]
-    if console.is_terminal:
-        table = Table(*titles)
-        for line in cells:
-            table.add_row(*line)
-        console.print(table)
-    else:
-        for line in (titles, ["---"] * len(titles), *cells):
-            console.print("| " + " | ".join(line) + " |")
+    show_table(console, COLUMNS, rows)
     for row in rows:
         for reason in row.reasons:
             console.print(f"{row.target}: invalid: {reason}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
+from harness.display import show_table
 from harness.fleet import Demand, Row
 from harness.sizing import Sizing
 from harness.statistics import Estimate
@@ -51,16 +51,7 @@ def show_fleet(demand: Demand, rows: Sequence[Row]) -> None:
         f"λ = {demand.rate_rps:g}/s, W = {demand.w_s:g} s: {rows[0].in_flight:,.0f} in flight, "
         f"at most {rows[0].in_flight_peak:,} but for {demand.wait_probability:.0%} of the time"
     )
-    titles = [title for title, _ in COLUMNS]
-    lines = [[cell(row) for _, cell in COLUMNS] for row in rows]
-    if console.is_terminal:
-        table = Table(*titles)
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
-        return
-    for line in (titles, ["---"] * len(titles), *lines):
-        console.print("| " + " | ".join(line) + " |")
+    show_table(console, COLUMNS, rows)
 
 
 def _span(estimate: Estimate | None, form: str = "{:,.0f}", scale: float = 1.0) -> str:

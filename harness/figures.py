@@ -62,7 +62,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     client_expected: float | None = None
     upstream_mean: float | None = None
     upstream_expected: float | None = None
-    handlers_min: float | None = None  # lowest sample of the gauge
+    handlers_min: float | None = None  # 5th percentile of the gauge's samples
     pool_size: int | None = None  # of all workers; None without a pool
 
     # kernel counters: what they grew by from start to end of the run
