@@ -37,9 +37,23 @@ class Metrics:
         requests = Counter(
             "http_server_requests", "Requests answered, by outcome", ["outcome"], registry=registry
         )
+        self.permits = gauge("pod_permits", "Permits of the semaphore before the database")
+        self.permits_in_use = gauge("pod_permits_in_use", "Permits that requests hold")
+        self.connections_pending = gauge(
+            "db_client_connection_pending_requests", "Requests waiting for a database connection"
+        )
+        self.connections_used = gauge("db_client_connection_used", "Database connections in use")
+        self._pins = Counter("server_pins", "Times a loop or hub was held", ["handler"], registry=registry)
+        self._pinned = Counter(
+            "server_pinned_seconds", "Time a loop or hub was held for", ["handler"], registry=registry
+        )
         self.outcome = {outcome: requests.labels(outcome) for outcome in OUTCOMES}
         if directory is not None:
             record_collections(Path(directory))
+
+    def count_pin(self, handler: str, seconds: float) -> None:
+        self._pins.labels(handler).inc()
+        self._pinned.labels(handler).inc(seconds)
 
 
 def record_collections(directory: Path) -> None:
