@@ -42,7 +42,7 @@ PIN_NS = 1_000_000
 LOOK_S = 0.02
 STACKS = 16  # kept per handler, the first ones seen
 
-Report = Callable[[str, float], None]
+Report = Callable[[str, float, Stack], None]
 
 _log = logging.getLogger("pins")
 
@@ -126,7 +126,7 @@ class Monitor:
             if caught in stacks or len(stacks) < STACKS:
                 stacks[caught] += 1
         if self._report is not None:
-            self._report(name, seconds)
+            self._report(name, seconds, caught)
         if self._count[name] == 1:
             _log.warning("%s held the loop for %.3f s%s", name, seconds, "\n  ".join(("", *caught)))
 
@@ -168,8 +168,9 @@ def handler(name: str) -> AbstractContextManager[None]:
 
 
 def watch(report: Report | None = None) -> Monitor:
-    """Measure the loop or hub that this is called on; `report(handler, seconds)` is called for each pin.
+    """Measure the loop or hub that this is called on.
 
+    `report(handler, seconds, stack)` is called for each pin; the stack is empty if none was caught.
     Raises RuntimeError where there is none, or if one is being watched: a process has one monitor.
     """
     global _watching
