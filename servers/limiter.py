@@ -57,7 +57,7 @@ class QueueLimiter:
 
     async def acquire(self, timeout_s: float) -> None:
         with self._mutex:
-            if self._borrowed < self._total and not self._queue:
+            if self._borrowed < self._total:  # then nobody waits: `_grant` has seen to it
                 self._borrowed += 1
                 return
             gate = self._gate()

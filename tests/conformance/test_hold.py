@@ -96,7 +96,7 @@ def test_a_failing_upstream_gives_the_lock_back(start: Start, upstream: FakeUpst
 def deadlocked(start: Start, upstream: FakeUpstream) -> Iterator[Server]:
     """A server with one request that holds the lock and one that wants it."""
     server = start("--threads", "4", "--hold", "--guard", "0.3")
-    upstream.delay_s = 0.2
+    upstream.delay_s = 0.7  # between threads a wait for longer than the guard's time is still no deadlock
     with server.connect() as holder, server.connect() as waiter:
         holder.sendall(request("/hold/deadlock"))
         wait_until(lambda: len(upstream.prompts) == 1)
@@ -118,7 +118,7 @@ def test_a_native_lock_over_a_suspension_is_reported_and_ended(deadlocked: Serve
     assert holder["for_s"] >= waiter["for_s"] >= 0.3
     assert "hold.py" in holder["at"]
     assert "__aenter__" in waiter["stack"][-1]
-    assert len(waiter["stack"]) > 5
+    assert any("hold.py" in at for at in waiter["stack"])
 
 
 def test_a_holder_alone_is_no_deadlock(start: Start, upstream: FakeUpstream) -> None:

@@ -110,6 +110,15 @@ def test_a_calculation_is_no_pin(model: str) -> None:
     assert "/burn" not in found or found["/burn"].count <= TIMES // 4
 
 
+def test_a_calculation_that_gives_way_for_a_moment_is_no_pin(model: str) -> None:
+    def give_way() -> None:
+        burn()
+        time.sleep(0.00005)
+
+    found = watched(model, named(model, "/burn", give_way))
+    assert "/burn" not in found or found["/burn"].count <= TIMES // 4
+
+
 def test_a_slow_wait_is_no_pin(model: str) -> None:
     async def slow() -> None:
         with pins.handler("/slow"):
@@ -168,19 +177,24 @@ def test_the_evidence_is_the_whole_stack(model: str, caplog: pytest.LogCaptureFi
 
 
 def test_other_threads_pin_nothing(model: str) -> None:
-    """They may enter the same handlers; the loop is not theirs to hold."""
+    """They may enter the same handlers, also while the loop is held; it is not theirs to hold."""
 
     def in_thread() -> None:
+        time.sleep(0.01)
         with pins.handler("/thread"):
             time.sleep(0.02)
 
     async def beside() -> None:
         thread = threading.Thread(target=in_thread)
-        thread.start()
-        while thread.is_alive():
+        with pins.handler("/loop"):
+            thread.start()
+            time.sleep(0.05)
             await cooperate(model)
+        thread.join()
 
-    assert "/thread" not in watched(model, beside)
+    found = watched(model, beside)
+    assert found["/loop"].count == 1
+    assert "/thread" not in found
 
 
 def test_one_monitor_at_a_time() -> None:
