@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from servers.io import Address
 from servers.settings import Settings
@@ -35,6 +36,12 @@ def _count(least: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise argparse.ArgumentTypeError(f"{text!r}: on or off")
+    return text == "on"
 
 
 def _address(text: str) -> Address:
@@ -67,8 +74,31 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--request-timeout", type=float, default=10.0, dest="request_s", help="then 408")
     parser.add_argument("--upstream-timeout", type=float, default=120.0, dest="upstream_s", help="then 504")
     parser.add_argument("--metrics", help="directory for counters and gauges")
+    _add_laboratory(parser)
     given = vars(parser.parse_args(arguments))
+    given["dsn"] = os.environ.get("PG_DSN", "")
+    if given["connections"] and not given["dsn"]:
+        parser.error("--connections needs a database: set PG_DSN to postgresql://USER:PASSWORD@HOST/NAME")
+    if given["guard_s"] and not given["hold"]:
+        parser.error("--guard adds a route to those of --hold: give both")
+    if given["permits"] and not given["connections"]:
+        parser.error("--permits guards the database: give --connections too")
     return Settings(address=(given.pop("host"), given.pop("port")), **given)
+
+
+def _add_laboratory(parser: argparse.ArgumentParser) -> None:
+    switch: dict[str, Any] = {"type": _switch, "nargs": "?", "const": True, "default": False}
+    parser.add_argument("--pins", **switch, help="count what holds the loop or hub")
+    parser.add_argument("--hold", **switch, help="routes /hold/…: one call, holding a lock meanwhile")
+    parser.add_argument(
+        "--guard", type=float, default=0.0, dest="guard_s", help="/hold/deadlock, ended after so many seconds"
+    )
+    parser.add_argument("--connections", type=_count(0), default=0, help="route /db: its pool, to $PG_DSN")
+    parser.add_argument(
+        "--connection-wait", type=float, default=2.0, dest="connection_wait_s", help="then 503"
+    )
+    parser.add_argument("--permits", type=_count(0), default=0, help="before the pool; 0: no semaphore")
+    parser.add_argument("--permit-wait", type=float, default=0.1, dest="permit_wait_s", help="then 429")
 
 
 def _serve_one_process(settings: Settings) -> int:

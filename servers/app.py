@@ -1,31 +1,30 @@
 """The service: its routes and handlers, written once for every execution model.
 
-`GET /rag` runs the pipeline (vector look-up, then LLM answer), `GET /health` answers at once. A handler
-returns a `Response`; whose fault an error is decides its status: the client's 4xx, the upstream's 502 and
-504, ours 500 and 503 (descriptors exhausted).
+`GET /rag` runs the pipeline (vector look-up, then LLM answer), `GET /health` answers at once; `hold` and
+`database` add theirs where they are asked for. A handler returns a `Response`; whose fault an error is
+decides its status: the client's 4xx, the upstream's 502 and 504, ours 500 and 503 (descriptors exhausted).
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from http import HTTPStatus
-from typing import Any
-from urllib.parse import parse_qs
 
+from servers import pins
 from servers.client import Client
-from servers.http11 import READ_BYTES, BadGateway, Refusal, Reply, Request, Response, ServerConnection
+from servers.database import DatabaseRoute
+from servers.hold import hold_routes
+from servers.http11 import READ_BYTES, BadGateway, Refusal, Request, Response, ServerConnection, failure
 from servers.io import IO
 from servers.log import once
 from servers.metrics import Metrics
+from servers.pipeline import answered, look_up, prompt, retrieved
 from servers.settings import Settings
 
 Handler = Callable[[Request], Awaitable[Response]]
-DEFAULT_QUESTION = "How many pods does this rate need?"
 
 
 class Service:
@@ -38,6 +37,23 @@ class Service:
         self.resting: set[ServerConnection] = set()
         self.draining = False
         self._routes: dict[str, Handler] = {"/rag": self._rag, "/health": self._health}
+        if settings.hold:
+            self._routes |= hold_routes(io, self.client, settings, self.metrics)
+        self._database = DatabaseRoute(io, settings, self.metrics) if settings.connections else None
+        if self._database is not None:
+            self._routes["/db"] = self._database
+
+    async def open(self) -> None:
+        """What has to happen inside the running model, before the first request."""
+        if self.settings.pins and self.settings.model != "threadpool":  # threads have nothing to pin
+            pins.watch(self.metrics.count_pin)
+        if self._database is not None:
+            await self._database.database.open()
+
+    async def close(self) -> None:
+        """Leave the database as one who says goodbye."""
+        if self._database is not None:
+            await self._database.database.close()
 
     # Connections
 
@@ -79,7 +95,8 @@ class Service:
         try:
             route = self._route(request)
             try:
-                response = route if isinstance(route, Response) else await route(request)
+                with pins.handler(request.path):
+                    response = route if isinstance(route, Response) else await route(request)
             except Exception as error:  # noqa: BLE001  a bug in one handler must not take other requests along
                 response = self._explain(error)
             metrics.outcome[response.outcome].inc()
@@ -137,53 +154,6 @@ class Service:
         documents = retrieved(await ask(b"/search", look_up(request), wait_s))
         completion = await ask(b"/v1/chat/completions", prompt(request, documents), wait_s)
         return Response(200, b'{"answer": %s, "documents": %s}' % (answered(completion), documents))
-
-
-def look_up(request: Request) -> bytes:
-    """The vector query."""
-    return json.dumps({"query": _question(request), "top_k": 4}).encode()
-
-
-def prompt(request: Request, documents: bytes) -> bytes:
-    """The chat request, with the documents in front of the question."""
-    messages = [
-        {"role": "system", "content": f"Answer from these documents: {documents.decode()}"},
-        {"role": "user", "content": _question(request)},
-    ]
-    return json.dumps({"model": "simulated", "messages": messages}).encode()
-
-
-def retrieved(reply: Reply) -> bytes:
-    """The documents found, as JSON again: a tenth of the memory of the objects. Raises BadGateway."""
-    return json.dumps(_found(reply, "results")).encode()
-
-
-def answered(reply: Reply) -> bytes:
-    """The model's answer, as a JSON string. Raises BadGateway."""
-    return json.dumps(_found(reply, "choices", 0, "message", "content")).encode()
-
-
-def _found(reply: Reply, *path: str | int) -> Any:
-    if reply.status != HTTPStatus.OK:
-        raise BadGateway(f"it answered with {reply.status}")
-    try:
-        value = json.loads(reply.body)
-        for step in path:
-            value = value[step]
-    except ValueError as error:
-        raise BadGateway("its answer is not JSON") from error
-    except (LookupError, TypeError) as error:
-        raise BadGateway(f"its answer lacks {'.'.join(map(str, path))}") from error
-    return value
-
-
-def _question(request: Request) -> str:
-    return parse_qs(request.query).get("q", [DEFAULT_QUESTION])[0] if request.query else DEFAULT_QUESTION
-
-
-def failure(status: int, message: str, outcome: str) -> Response:
-    """An error as a JSON body."""
-    return Response(status, json.dumps({"error": message}).encode(), outcome=outcome)
 
 
 def _end_reading(connection: ServerConnection) -> None:

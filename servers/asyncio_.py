@@ -8,8 +8,10 @@ import socket
 from contextlib import suppress
 
 from servers.app import Service
+from servers.blocking import BlockingIO, native_io
 from servers.http11 import ServerConnection
-from servers.io import Address
+from servers.io import Address, Database, Limiter
+from servers.limiter import QueueLimiter
 from servers.listener import Listener
 from servers.settings import Settings
 
@@ -73,8 +75,29 @@ def _expire(readable: asyncio.Future[None]) -> None:
         readable.set_exception(TimeoutError())
 
 
+class AsyncioGate:
+    """A future: cancelled with the task that waits for it, and then opening it does nothing."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait(self, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            await self._future
+
+    def open(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+
 class AsyncioIO:
     """The verbs of asyncio."""
+
+    @property
+    def native(self) -> BlockingIO:
+        return native_io()
 
     async def connect(self, address: Address, timeout_s: float) -> AsyncioStream:
         loop = asyncio.get_running_loop()
@@ -89,10 +112,22 @@ class AsyncioIO:
             raise
         return AsyncioStream(sock, loop)
 
+    def lock(self) -> asyncio.Lock:
+        return asyncio.Lock()
+
+    def limiter(self, total: int) -> Limiter:
+        return QueueLimiter(total, AsyncioGate)
+
+    def database(self, dsn: str, size: int, wait_s: float) -> Database:
+        from servers.database.asyncio_ import AsyncioDatabase
+
+        return AsyncioDatabase(dsn, size, wait_s)
+
 
 async def _main(listener: Listener, settings: Settings) -> bool:
     loop = asyncio.get_running_loop()
     service = Service(AsyncioIO(), settings)
+    await service.open()
     tasks: set[asyncio.Task[None]] = set()
     stopping = asyncio.Event()
 
@@ -111,6 +146,7 @@ async def _main(listener: Listener, settings: Settings) -> bool:
     service.drain()
     if tasks:
         await asyncio.wait(tasks, timeout=settings.grace_s)
+    await service.close()
     return not tasks
 
 

@@ -26,6 +26,7 @@ DRAIN_TURN_S = 0.05
 
 def _main(listener: Listener, settings: Settings) -> bool:
     service = Service(BlockingIO(), settings)
+    run(service.open())
     connections: set[ServerConnection] = set()
     stopping = gevent.event.Event()
 
@@ -57,6 +58,7 @@ def _main(listener: Listener, settings: Settings) -> bool:
     deadline = time.monotonic() + settings.grace_s
     while connections and time.monotonic() < deadline:
         gevent.sleep(DRAIN_TURN_S)
+    run(service.close())
     return not connections
 
 

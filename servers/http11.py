@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from http import HTTPStatus
@@ -44,6 +45,11 @@ class Response(NamedTuple):
     body: bytes
     headers: Headers = JSON
     outcome: str = "ok"
+
+
+def failure(status: int, message: str, outcome: str) -> Response:
+    """An error as a JSON body."""
+    return Response(status, json.dumps({"error": message}).encode(), outcome=outcome)
 
 
 class Refusal(Exception):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -32,10 +33,71 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
+class Limiter(Protocol):
+    """Permits, as trio's `CapacityLimiter` has them: first come, first served, resized while in use."""
+
+    @property
+    def total(self) -> int:
+        """Permits there are. More wake waiters at once; fewer let those out finish, and nobody else in."""
+
+    @total.setter
+    def total(self, total: int) -> None: ...
+
+    @property
+    def borrowed(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    async def acquire(self, timeout_s: float) -> None:
+        """Borrow a permit; TimeoutError if there was none for that long. Never overtakes one who waits."""
+
+    def release(self) -> None:
+        """Give it back; RuntimeError if none is out."""
+
+
+class Database(Protocol):
+    """A pool of connections to PostgreSQL, made when they are first needed and made anew when they broke."""
+
+    async def open(self) -> None: ...
+
+    async def acquire(self) -> Any:
+        """A connection; NoConnection if none became free in the pool's own waiting time."""
+
+    async def sleep(self, connection: Any, seconds: float) -> None:
+        """`SELECT pg_sleep(seconds)`; ConnectionLost if the server went away meanwhile."""
+
+    async def release(self, connection: Any) -> None:
+        """Give it back; a broken one is replaced."""
+
+    async def close(self) -> None: ...
+
+
+class NoConnection(Exception):
+    """The pool's waiting time was over before a connection was free."""
+
+
+class ConnectionLost(Exception):
+    """The database ended the connection in the middle of a statement."""
+
+
 class IO(Protocol):
-    """An execution model, as a handler sees it."""
+    """An execution model, as a handler sees it.
+
+    `native` holds the verbs of a library that knows nothing of the model: they block the operating-system
+    thread, and with it whatever loop or hub runs there.
+    """
+
+    @property
+    def native(self) -> IO: ...
 
     async def connect(self, address: Address, timeout_s: float) -> Stream: ...
+
+    def lock(self) -> AbstractAsyncContextManager[Any]: ...
+
+    def limiter(self, total: int) -> Limiter: ...
+
+    def database(self, dsn: str, size: int, wait_s: float) -> Database: ...
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -7,6 +7,7 @@ entry point sets before this module is imported. An update costs about 1 µs and
 from __future__ import annotations
 
 import gc
+import json
 import os
 import struct
 import time
@@ -15,7 +16,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 
+from servers.native import Stack
+
 OUTCOMES = ("ok", "client_error", "refused", "upstream_error", "timed_out", "failed")
+STACKS = 64  # kept as evidence of pins
 PAUSE = struct.Struct("<ddB")  # end (CLOCK_MONOTONIC, seconds), length (seconds), generation
 
 
@@ -37,9 +41,33 @@ class Metrics:
         requests = Counter(
             "http_server_requests", "Requests answered, by outcome", ["outcome"], registry=registry
         )
+        self.permits = gauge("pod_permits", "Permits of the semaphore before the database")
+        self.permits_in_use = gauge("pod_permits_in_use", "Permits that requests hold")
+        self.connections_pending = gauge(
+            "db_client_connection_pending_requests", "Requests waiting for a database connection"
+        )
+        self.connections_used = gauge("db_client_connection_used", "Database connections in use")
+        self._pins = Counter("server_pins", "Times a loop or hub was held", ["handler"], registry=registry)
+        self._pinned = Counter(
+            "server_pinned_seconds", "Time a loop or hub was held for", ["handler"], registry=registry
+        )
         self.outcome = {outcome: requests.labels(outcome) for outcome in OUTCOMES}
-        if directory is not None:
-            record_collections(Path(directory))
+        self._directory = None if directory is None else Path(directory)
+        self._stacks: set[tuple[str, Stack]] = set()
+        if self._directory is not None:
+            record_collections(self._directory)
+
+    def count_pin(self, handler: str, seconds: float, stack: Stack) -> None:
+        """Count a pin; each stack that is new for its handler goes into `pins_<pid>.jsonl`, as evidence."""
+        self._pins.labels(handler).inc()
+        self._pinned.labels(handler).inc(seconds)
+        found = (handler, stack)
+        if self._directory is None or not stack or len(self._stacks) >= STACKS or found in self._stacks:
+            return
+        self._stacks.add(found)
+        evidence = {"handler": handler, "seconds": seconds, "stack": stack}
+        with (self._directory / f"pins_{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps(evidence) + "\n")
 
 
 def record_collections(directory: Path) -> None:

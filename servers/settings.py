@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from servers.io import Address
 
@@ -22,6 +22,14 @@ class Settings:
     backlog: int = 4096
     grace_s: float = 30.0
     metrics: str | None = None
+    pins: bool = False
+    hold: bool = False
+    guard_s: float = 0.0  # /hold/deadlock is there, and watched; 0: it is not
+    dsn: str = field(default="", repr=False)  # it may hold a password
+    connections: int = 0  # to the database; 0: no /db
+    connection_wait_s: float = 2.0
+    permits: int = 0  # in front of the pool; 0: no semaphore
+    permit_wait_s: float = 0.1
 
     keep_alive_s: float = 600.0  # a connection at rest is closed after this
     request_s: float = 10.0  # a request's head and body must arrive within this, else 408

@@ -44,6 +44,7 @@ class Pool:
         self._woken, self._waker = socket.socketpair()
 
     def serve(self) -> bool:
+        run(self._service.open())
         for number in range(self._settings.threads):
             threading.Thread(target=self._work, name=f"worker-{number}", daemon=True).start()
         signal.signal(signal.SIGTERM, self._stop)
@@ -65,6 +66,7 @@ class Pool:
         while self._open and time.monotonic() < deadline:
             self._service.drain()  # again each turn: a worker may just have parked one more
             self._turn(DRAIN_TURN_S)
+        run(self._service.close())
         return not self._open
 
     # The poller's side

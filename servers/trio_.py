@@ -9,8 +9,9 @@ from contextlib import suppress
 import trio
 
 from servers.app import Service
+from servers.blocking import BlockingIO, native_io
 from servers.http11 import ServerConnection
-from servers.io import Address
+from servers.io import Address, Database, Limiter
 from servers.listener import Listener
 from servers.settings import Settings
 
@@ -52,8 +53,47 @@ class TrioStream:
         self.sock.close()
 
 
+class TrioLimiter:
+    """trio's own. A task borrows at most one permit of a limiter, and gives back its own."""
+
+    def __init__(self, total: int) -> None:
+        self._limiter = trio.CapacityLimiter(total)
+
+    @property
+    def total(self) -> int:
+        return int(self._limiter.total_tokens)
+
+    @total.setter
+    def total(self, total: int) -> None:
+        self._limiter.total_tokens = total
+
+    @property
+    def borrowed(self) -> int:
+        return self._limiter.borrowed_tokens
+
+    @property
+    def waiting(self) -> int:
+        return self._limiter.statistics().tasks_waiting
+
+    async def acquire(self, timeout_s: float) -> None:
+        with suppress(trio.WouldBlock):  # also when there is no time to wait, as in the other models
+            self._limiter.acquire_nowait()
+            return
+        with trio.move_on_after(timeout_s):
+            await self._limiter.acquire()
+            return
+        raise TimeoutError
+
+    def release(self) -> None:
+        self._limiter.release()
+
+
 class TrioIO:
     """The verbs of trio."""
+
+    @property
+    def native(self) -> BlockingIO:
+        return native_io()
 
     async def connect(self, address: Address, timeout_s: float) -> TrioStream:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -69,9 +109,21 @@ class TrioIO:
             raise
         return TrioStream(sock)
 
+    def lock(self) -> trio.Lock:
+        return trio.Lock()
+
+    def limiter(self, total: int) -> Limiter:
+        return TrioLimiter(total)
+
+    def database(self, dsn: str, size: int, wait_s: float) -> Database:
+        from servers.database.trio_ import TrioDatabase
+
+        return TrioDatabase(dsn, size, wait_s)
+
 
 async def _main(listener: Listener, settings: Settings) -> bool:
     service = Service(TrioIO(), settings)
+    await service.open()
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
 
@@ -89,6 +141,7 @@ async def _main(listener: Listener, settings: Settings) -> bool:
         listener.close()
         service.drain()
         connections.cancel_scope.deadline = trio.current_time() + settings.grace_s
+    await service.close()
     return not connections.cancel_scope.cancelled_caught
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,6 +30,8 @@ class FakeUpstream(ThreadingHTTPServer):
         self.behaviour = "answer"
         self.delay_s = 0.0
         self.prompts: list[object] = []
+        self.active: set[object] = set()  # LLM calls in flight, and the most there have been
+        self.peak = 0
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A server under test may well leave in the middle of an answer."""
@@ -47,7 +51,10 @@ class _FakeHandler(BaseHTTPRequestHandler):
             self._json(200, {"results": HITS})
             return
         self.server.prompts.append(payload)
+        self.server.active.add(self)
+        self.server.peak = max(self.server.peak, len(self.server.active))
         time.sleep(self.server.delay_s)
+        self.server.active.discard(self)
         match self.server.behaviour:
             case "answer":
                 self._json(200, {"choices": [{"message": {"role": "assistant", "content": "two pods"}}]})
@@ -104,6 +111,14 @@ class Server:
     def get(self, target: str) -> tuple[int, bytes]:
         return parse(self.exchange(request(target)))
 
+    def get_together(self, target: str, count: int) -> list[bytes]:
+        """As many clients at once, each with one request; their responses."""
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(self.connect(30)) for _ in range(count)]
+            for sock in sockets:
+                sock.sendall(request(target))
+            return [read_response(sock) for sock in sockets]
+
 
 def request(target: str, headers: str = "", method: str = "GET") -> bytes:
     return f"{method} {target} HTTP/1.1\r\nhost: test\r\n{headers}\r\n".encode()
@@ -136,10 +151,12 @@ def parse(response: bytes) -> tuple[int, bytes]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Below the ephemeral range: in it, somebody's outgoing connection may take the port meanwhile."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -151,7 +168,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 @contextmanager
 def running(
-    model: str, upstream: str, directory: Path, *options: str, prefix: tuple[str, ...] = ()
+    model: str,
+    upstream: str,
+    directory: Path,
+    *options: str,
+    prefix: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """A server process, accepting, and gone afterwards."""
     name, _, loop = model.partition("-")
@@ -161,7 +183,11 @@ def running(
     log = directory / "server.log"
     command = [*prefix, sys.executable, "-m", "servers", name, "--port", str(port), "--upstream", upstream]
     command += ["--metrics", str(metrics), *(["--loop", loop] if loop else []), *options]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    environment = {**os.environ, **(env or {})}
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process,
+    ):
         try:
             server = Server(model, port, process, metrics, log)
             wait_until(lambda: process.poll() is not None or _accepts(port))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,7 +31,13 @@ def start(model: str, upstream: FakeUpstream, tmp_path: Path) -> Iterator[Start]
     """`start(*options)` runs the model under test with these options."""
     with ExitStack() as stack:
 
-        def begin(*options: str, prefix: tuple[str, ...] = (), upstream_url: str = upstream.url) -> Server:
-            return stack.enter_context(running(model, upstream_url, tmp_path, *options, prefix=prefix))
+        def begin(
+            *options: str,
+            prefix: tuple[str, ...] = (),
+            upstream_url: str = upstream.url,
+            env: Mapping[str, str] | None = None,
+        ) -> Server:
+            server = running(model, upstream_url, tmp_path, *options, prefix=prefix, env=env)
+            return stack.enter_context(server)
 
         yield begin
