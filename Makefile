@@ -35,6 +35,7 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
 
+capacity: SCENARIO = capacity
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it
 	@$(HARNESS) capacity $(MODEL) $(OPTIONS)
 

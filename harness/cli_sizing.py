@@ -34,7 +34,9 @@ def capacity(target: str, results: Path, port: int | None, as_json: bool, **chos
 @click.command()
 @click.option("--rate", required=True, help='of the whole fleet ("50000")')
 @click.option("--w", "w", help="seconds that a request takes; as measured, if left out")
-@click.option("--scenario", "name", default="rag", show_default=True, help="whose measured capacities to use")
+@click.option(
+    "--scenario", "name", default="capacity", show_default=True, help="whose measured capacities to use"
+)
 @click.option("--wait-probability", type=float, default=0.01, show_default=True, help="of finding no place")
 @click.option("--nodes", type=int, default=3, show_default=True, help="of which one may be lost")
 @click.option("--max-unavailable", default="25%", show_default=True, help="of a rolling update")

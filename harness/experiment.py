@@ -30,7 +30,7 @@ from harness.program import Program
 from harness.run import Phases, Run, Source
 from harness.run import Target as RanTarget
 from harness.sampler import Sampler
-from harness.scenario import Scenario
+from harness.scenario import Load, Scenario
 from harness.targets import Target
 from harness.validity import judge
 
@@ -199,7 +199,7 @@ class _Attempt:
         return measures.Recorded(
             scenario=scenario,
             layout=layout,
-            requests=read_columns([Path(file) for file in done["files"]]),
+            requests=with_phase(read_columns([Path(file) for file in done["files"]]), load),
             samples=samples | {"t_s": samples["t_s"] - t0_s},
             pauses={
                 name: pauses[name] - (t0_s if name == "end_s" else 0) for name in pauses.dtype.names or ()
@@ -293,6 +293,12 @@ def read_columns(files: list[Path]) -> dict[str, Any]:
     for name, words in (("outcome", ledger.OUTCOMES), ("reason", ledger.REASONS)):
         columns[name] = np.array(words)[columns[name]]
     return columns
+
+
+def with_phase(columns: dict[str, Any], load: Load) -> dict[str, Any]:
+    """The columns, and one that says in which phase each request was due: "warmup" or "window"."""
+    inside = columns["due_s"] >= load.warmup_s
+    return columns | {"phase": np.where(inside, "window", "warmup")}
 
 
 def _settled(sampler: Sampler) -> Mapping[str, float]:

@@ -28,6 +28,7 @@ from harness.spelling import ROOT
 from harness.targets import Target
 
 RATE_RPS = 500.0  # for which the pods are counted
+BELOW = 0.9
 RUN_S = 600.0
 
 RunOnce = Callable[[], Run]
@@ -37,6 +38,14 @@ def limits_of(scenario: Scenario, target: Target, host: Host) -> PodLimits:
     """The pod's limits, for the λ max that a run's costs predict."""
     scenario = sizing.one_pod(scenario)
     return sizing.pod_limits(scenario, target, forecast(scenario, target, host))
+
+
+def unsaturated(scenario: Scenario, target: Target, host: Host) -> Scenario:
+    """The scenario, or one at BELOW its capacity for a pod that it would saturate: a queue is no cost of a pod."""
+    capacity_rps = forecast(scenario, target, host).binding.rate_max_rps
+    if capacity_rps >= scenario.load.rate_rps:
+        return scenario
+    return sizing.at(scenario, float(f"{BELOW * capacity_rps:.4g}"))
 
 
 def make_baseline(
@@ -78,7 +87,8 @@ def against_revision(
         ):
             raise ScenarioError(f"base and head do not run the same: {unlike}; give the scenario as a file")
     before, after = (gate.measure(runs, limits, RATE_RPS) for runs in (base, head))
-    return gate.judge(before, after, noise_floor(before, paired=True), paired=True)
+    # Within a side nothing differs but the moment: each of the two is an A/A experiment of its own.
+    return gate.judge(before, after, noise_floor(before, after, paired=True), paired=True)
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def load(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Scena
     `overrides` maps a dotted key ("load.rate", "pod.threads") or one of SHORTHANDS to its text; a bare number
     there means seconds or requests per second. Raises ScenarioError.
     """
-    path = _find(name_or_path)
+    path = find(name_or_path)
     raw, source = parse(path)
     for key, text in (overrides or {}).items():
         _delays_as_tables(raw)
@@ -141,6 +141,18 @@ def load(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Scena
     _options_apart(raw, source)
     raw.setdefault("name", path.stem)
     return _checked(read(Scenario, raw, source), source)
+
+
+def find(name_or_path: str) -> Path:
+    """The file of a scenario given by its name in scenarios/ or by a path; raises ScenarioError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        if path.is_file():
+            return path
+        raise ScenarioError(f"{name_or_path}: no such scenario file; or name one of: {', '.join(names())}")
+    if name_or_path not in names():
+        raise ScenarioError(f'unknown scenario "{name_or_path}"{suggest(name_or_path, names())}')
+    return DIRECTORY / f"{name_or_path}.toml"
 
 
 def names() -> list[str]:
@@ -183,17 +195,6 @@ def warnings(scenario: Scenario) -> list[str]:
             f"load.timeout {load.timeout_s:g} s is not above W = {w_s:g} s: requests time out; raise it"
         )
     return found
-
-
-def _find(name_or_path: str) -> Path:
-    path = Path(name_or_path)
-    if path.suffix == ".toml" or len(path.parts) > 1:
-        if path.is_file():
-            return path
-        raise ScenarioError(f"{name_or_path}: no such scenario file; or name one of: {', '.join(names())}")
-    if name_or_path not in names():
-        raise ScenarioError(f'unknown scenario "{name_or_path}"{suggest(name_or_path, names())}')
-    return DIRECTORY / f"{name_or_path}.toml"
 
 
 def _delays_as_tables(raw: dict[str, Any]) -> None:

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness import display, experiment, preflight, provenance, scenario, targets
+from harness import provenance
 from harness.cli_common import RESULTS
 from harness.perf import generators
+from harness.perf.capacities import capacity
+from harness.perf.figure import Figure, at_most, note, once
+from harness.perf.gates import gate
+from harness.perf.staffing import staffing
 from harness.run import Run
 
 WINDOW = "40.04"  # 2 W
@@ -22,25 +26,7 @@ W_S = 20.02
 ARTICLE_RSS_BYTES = 841e6
 
 
-class Figure(msgspec.Struct, frozen=True):
-    """One measured figure and its goal; reached is None where there is no goal."""
-
-    case: str
-    what: str
-    value: float | None
-    unit: str
-    goal: str = ""
-    reached: bool | None = None
-    note: str = ""
-
-
 Case = Callable[[], Iterator[Figure]]
-
-
-def at_most(case: str, what: str, value: float | None, unit: str, limit: float, note: str = "") -> Figure:
-    """A figure that should not exceed `limit`."""
-    reached = value is not None and value <= limit
-    return Figure(case, what, value, unit, f"≤ {limit:g}", reached, note)
 
 
 def generator() -> Iterator[Figure]:
@@ -140,20 +126,10 @@ CASES: dict[str, Case] = {
     "one-process": one_process,
     "thousand": thousand,
     "threads": threads,
+    "capacity": capacity,
+    "staffing": staffing,
+    "gate": gate,
 }
-
-
-def once(model: str, changes: dict[str, str]) -> Run:
-    """One kept run of `rag` with these changes."""
-    wanted = scenario.load("rag", changes)
-    target = targets.get_target(model, targets.load_targets())
-    layout = preflight.plan(wanted, target, preflight.Host.here())
-    with display.Progress(f"{model}, {changes}", layout) as progress:
-        return experiment.run(wanted, target, layout, RESULTS, progress, None).run
-
-
-def note(run: Run) -> str:
-    return run.id if run.verdict.valid else f"{run.id} invalid: {run.verdict.reason}"
 
 
 def markdown(figures: list[Figure]) -> str:

@@ -95,7 +95,7 @@ def test_show_of_nothing_says_where_runs_are() -> None:
 def test_plan_without_a_measured_capacity_says_how_to_get_one(tmp_path: Path) -> None:
     result = harness("plan", "--rate", "500", "--results", str(tmp_path))
     assert result.exit_code == 6
-    assert "harness capacity TARGET --scenario rag" in result.stderr
+    assert "harness capacity TARGET --scenario capacity" in result.stderr
 
 
 def test_the_schema_is_published() -> None:

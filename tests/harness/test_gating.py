@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from synthetic import MACHINE, make_run
 
-from harness import gating, provenance
+from harness import gating, provenance, scenario
 from harness.capacity import PodLimits
 from harness.errors import MeasurementError, ScenarioError
+from harness.preflight import Host
 from harness.run import Run
 from harness.spelling import ROOT
+from harness.targets import load_targets
 
 LIMITS = PodLimits(cpus=1, descriptors=19_600)
 
@@ -41,6 +43,14 @@ def test_an_unchanged_tree_passes_and_a_costlier_one_regresses(tmp_path: Path) -
     worse = gating.against_baseline(path, "asyncio", 10, noisy(3, cpu=1.2))
     assert worse.verdict == "regressed"
     assert "cpu_s_per_request" in worse.line
+
+
+def test_a_pool_is_offered_less_than_it_carries() -> None:
+    host = Host(cpus=(0, 1), descriptors=20_000, ports=28_232)
+    known, wanted = load_targets(), scenario.load("gate")
+    assert gating.unsaturated(wanted, known["asyncio"], host) == wanted
+    pool = gating.unsaturated(wanted, known["threadpool"], host)
+    assert pool.load.rate_rps == pytest.approx(0.9 * 200 / wanted.w_s, rel=1e-3)
 
 
 def test_too_few_runs_are_inconclusive(tmp_path: Path) -> None:
