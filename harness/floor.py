@@ -21,7 +21,7 @@ def noise_floor(*series: Values, paired: bool, seed: int = 1) -> dict[str, float
     """The A/A floor of each metric, as a share; each of `series` are runs of ONE version, in the order of time.
 
     The runs are dealt into two sides at random, DEALS times, each time as the gate's would be: neighbours of one
-    series into different sides where it compares pairs, else half of a series into each. The floor is the
+    series into different sides where it compares pairs, else half of the one series into each. The floor is the
     QUANTILE of how far apart the sides come. n runs stand for a gate of n / 2: give twice as many as a side of
     it has (both of its sides, for pairs), or the floor is on the safe, coarse side. A metric with fewer than
     RUNS_MIN values has no floor.
@@ -45,12 +45,9 @@ def _paired_shifts(samples: Sequence[Floats], generator: np.random.Generator) ->
 
 
 def _independent_shifts(samples: Sequence[Floats], generator: np.random.Generator) -> Floats:
-    """How far the sides are apart in each deal, as statistics.compare_independent has it."""
-    halves: list[list[Floats]] = [[], []]
-    for logs in samples:
-        half = logs.size // 2
-        dealt = generator.permuted(np.tile(logs, (DEALS, 1)), axis=1)
-        halves[0].append(dealt[:, :half])
-        halves[1].append(dealt[:, half : 2 * half])
-    base, head = (np.concatenate(parts, axis=1) for parts in halves)
-    return np.asarray(np.abs(np.median(head[:, np.newaxis, :] - base[:, :, np.newaxis], axis=(1, 2))))
+    """How far the sides are apart in each deal, as statistics.compare_independent has it; of one series."""
+    (logs,) = samples
+    half = logs.size // 2
+    dealt = generator.permuted(np.tile(logs, (DEALS, 1)), axis=1)
+    base, head = dealt[:, :half, np.newaxis], dealt[:, np.newaxis, half : 2 * half]
+    return np.asarray(np.abs(np.median(head - base, axis=(1, 2))))
