@@ -87,6 +87,6 @@ def run_one(
     layout = layout_for(wanted, target)
     if port is not None and not pod.port_is_free(port):
         raise ScenarioError(f"--port {port}: already in use; stop what listens there, or leave it out")
-    title = f"{target.name}, {wanted.name} at {wanted.load.rate_rps:g}/s"
+    title = f"{target.name}, {wanted.name} at {wanted.load.offer}"
     with display.Progress(title, layout) as progress:
         return experiment.run(wanted, target, layout, results, progress, port)
