@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from harness import gate_report, gating, preflight
-from harness.cli_common import RESULTS, prepare, reported, run_one
+from harness.cli_common import RESULTS, needs_a_rate, prepare, reported, run_one
 from harness.gate import GateVerdict
 from harness.spelling import ROOT
 
@@ -45,6 +45,7 @@ def gate(
     """Say whether TARGET carries less than before: pass, regressed, inconclusive or invalid."""
     with reported():
         wanted, (found,) = prepare((target,), name, None, None, None, sets, ())
+        needs_a_rate(wanted)
         limits = gating.limits_of(wanted, found, preflight.Host.here())
         arguments = [target, "--scenario", name, *(word for each in sets for word in ("--set", each))]
         verdict: GateVerdict
@@ -73,6 +74,7 @@ def baseline(target: str, name: str, sets: tuple[str, ...], path: Path, runs: in
     """Measure what TARGET is held against later, and how far apart runs of the same code come here."""
     with reported():
         wanted, (found,) = prepare((target,), name, None, None, None, sets, ())
+        needs_a_rate(wanted)
         limits = gating.limits_of(wanted, found, preflight.Host.here())
         made = gating.make_baseline(
             path, target, limits, runs, lambda: run_one(wanted, found, RESULTS, None).run

@@ -8,6 +8,7 @@ each other. What was seen is kept in results/deadlock/SCENARIO.json, by target: 
 from __future__ import annotations
 
 import json
+import re
 import select
 import socket
 import tempfile
@@ -70,6 +71,16 @@ class Deadlock(msgspec.Struct, frozen=True, kw_only=True):
             return self.is_deadlock
         return self.exit_code is None and self.answered == self.requests
 
+    @property
+    def outcome(self) -> str:
+        """What became of the pod and its requests, in words."""
+        if self.is_deadlock:
+            return f"deadlock: the guard ended the pod after {self.took_s:.1f} s, exit status {self.exit_code}"
+        served = f"{self.answered} of {self.requests} requests answered in {self.took_s:.1f} s"
+        if self.exit_code is not None:
+            return f"{served}; the pod ended with exit status {self.exit_code}"
+        return f"{served}, one after the other: no deadlock" if self.answered == self.requests else served
+
 
 def provoke(scenario: Scenario, target: Target) -> Deadlock:
     """Start a pod with a guard, and send it REQUESTS requests at once. Raises TargetError, MeasurementError."""
@@ -129,7 +140,8 @@ def load(results: Path, scenario: str) -> dict[str, Deadlock]:
 
 
 def _file(results: Path, scenario: str) -> Path:
-    return results / "deadlock" / f"{scenario}.json"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", scenario)
+    return results / "deadlock" / f"{name}.json"
 
 
 def _started(

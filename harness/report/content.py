@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.report import article, tables
-from harness.report.conditions import ARMS, Condition, printable
+from harness.report import article
+from harness.report.conditions import Condition, printable
 from harness.report.drawing import Drawing
 from harness.report.load import Discarded, Shelf
 from harness.report.metrics import given
@@ -58,11 +58,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """One arm of a scenario."""
+    """One arm of a scenario; its tables by name."""
 
     title: str
-    results: Table
-    costs: Table
+    tables: Mapping[str, Table]
     pictures: tuple[Picture, ...]
 
 
@@ -100,19 +99,16 @@ def section(
     chapters: Sequence[Chapter],
     shelf: Shelf,
     never_valid: Mapping[Condition, list[Discarded]],
-    pictures: Callable[[Chapter], tuple[Picture, ...]],
+    part: Callable[[Chapter], Part],
 ) -> Section:
-    """One scenario's section; `pictures` draws a chapter's figures."""
+    """One scenario's section; `part` shows a chapter."""
     runs = [run for chapter in chapters for run in chapter.runs]
     return Section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
         facts=_facts(runs),
-        parts=tuple(
-            Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
-            for chapter in chapters
-        ),
+        parts=tuple(map(part, chapters)),
         discarded=tuple(_discarded(scenario, shelf, never_valid)),
     )
 
@@ -144,11 +140,22 @@ def picture(drawing: Drawing, home: str, files: Mapping[str, bytes]) -> Picture:
 def _facts(runs: Sequence[Run]) -> dict[str, str]:
     return {
         "W": _range([run.scenario.w_s for run in runs], " s"),
-        "λ": _range([run.scenario.load.rate_rps for run in runs], "/s"),
+        **_offered(runs),
         "arrivals": _several(run.scenario.load.arrivals for run in runs),
         "window": _range([run.scenario.load.window_s for run in runs], " s"),
         "CPUs of the pod": _several(str(run.scenario.pod.cpus or "not confined") for run in runs),
         "commit": _several(map(_commit, runs)),
+    }
+
+
+def _offered(runs: Sequence[Run]) -> dict[str, str]:
+    loads = [run.scenario.load for run in runs]
+    rates = [load.rate_rps for load in loads if load.clients is None]
+    clients = [float(load.clients) for load in loads if load.clients is not None]
+    return {
+        name: _range(values, unit)
+        for name, values, unit in (("λ", rates, "/s"), ("clients", clients, ""))
+        if values
     }
 
 
