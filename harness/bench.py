@@ -112,7 +112,9 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
         rss_bytes=known_median(run.resources.rss_bytes.mean for run in steady),
         cpu_percent=known_median(run.resources.cpu_percent for run in steady),
         os_threads=known_median(run.resources.os_threads.peak for run in steady),
-        concurrency=known_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady),
+        concurrency=known_median(
+            run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady
+        ),
         pods=math.ceil(rate_rps / carried) if carried else None,
         predicted_rps=known_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
         ratio=known_median(run.prediction.ratio for run in ceiling),

@@ -75,7 +75,9 @@ class Deadlock(msgspec.Struct, frozen=True, kw_only=True):
     def outcome(self) -> str:
         """What became of the pod and its requests, in words."""
         if self.is_deadlock:
-            return f"deadlock: the guard ended the pod after {self.took_s:.1f} s, exit status {self.exit_code}"
+            return (
+                f"deadlock: the guard ended the pod after {self.took_s:.1f} s, exit status {self.exit_code}"
+            )
         served = f"{self.answered} of {self.requests} requests answered in {self.took_s:.1f} s"
         if self.exit_code is not None:
             return f"{served}; the pod ended with exit status {self.exit_code}"
@@ -162,9 +164,7 @@ def _ask(port: int, until_s: float) -> int:
     """Send REQUESTS requests, each on a connection of its own; how many were answered well by then."""
     request = f"GET {ROUTE} HTTP/1.1\r\nHost: {pod.HOST}:{port}\r\n\r\n".encode("ascii")
     with ExitStack() as stack:
-        waiting = [
-            stack.enter_context(socket.create_connection((pod.HOST, port))) for _ in range(REQUESTS)
-        ]
+        waiting = [stack.enter_context(socket.create_connection((pod.HOST, port))) for _ in range(REQUESTS)]
         for sock in waiting:
             sock.sendall(request)
         answered = 0

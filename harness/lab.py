@@ -115,4 +115,3 @@ def cell(target: str, endpoint: str, runs: Sequence[Run], broken: Sequence[str] 
         expected=expected.of_run(runs[0]) if runs else None,
         reasons=(*broken, *(f"{run.id}: {run.verdict.reason}" for run in runs if not run.verdict.valid)),
     )
-

@@ -102,12 +102,20 @@ def steady(figures: Figures) -> str:
 
 
 def closed(figures: Figures) -> str:
-    return "a closed model offers no rate: a request is due when it is sent" if figures.arrivals == "closed" else ""
+    return (
+        "a closed model offers no rate: a request is due when it is sent"
+        if figures.arrivals == "closed"
+        else ""
+    )
 
 
 def filling(figures: Figures) -> str:
     # All clients come at once; where they wait for each other, the first waits shortest and the last longest.
-    return "in a closed model the clients' queue builds up inside the window" if figures.arrivals == "closed" else ""
+    return (
+        "in a closed model the clients' queue builds up inside the window"
+        if figures.arrivals == "closed"
+        else ""
+    )
 
 
 def staged(figures: Figures) -> str:

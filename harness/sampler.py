@@ -124,7 +124,9 @@ def next_tick(tick: int, elapsed_s: float, period_s: float) -> int:
 def total(samples: Mapping[str, float], names: tuple[str, ...]) -> float:
     """The sum of those samples that are there, NaN if none is."""
     whole = tuple(name for name in names if name.endswith("{"))
-    present = [value for name, value in samples.items() if name in names or (whole and name.startswith(whole))]
+    present = [
+        value for name, value in samples.items() if name in names or (whole and name.startswith(whole))
+    ]
     return sum(present) if present else math.nan
 
 

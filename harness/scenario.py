@@ -279,8 +279,12 @@ def _with_rate(load: Load, w_s: float, source: Source) -> Load:
 
 def _closed(load: Load, w_s: float, source: Source) -> Load:
     if load.clients is None:
-        raise source.refuse("load.clients", 'missing: arrivals = "closed" needs them, for example clients = 100')
+        raise source.refuse(
+            "load.clients", 'missing: arrivals = "closed" needs them, for example clients = 100'
+        )
     for name, given in (("rate", load.rate_rps), ("in_flight_max", load.in_flight_max)):
         if given:
-            raise source.refuse(f"load.{name}", "the clients of a closed load bound it by themselves; leave it out")
+            raise source.refuse(
+                f"load.{name}", "the clients of a closed load bound it by themselves; leave it out"
+            )
     return msgspec.structs.replace(load, rate_rps=load.clients / w_s)

@@ -50,9 +50,7 @@ def _unledgered(planned: int, sent: int, unsent: int, completed: int, failed: in
     return abs(planned - sent - unsent) + abs(sent - completed - failed - unfinished)
 
 
-def _unreached(
-    sent: int, completed: int, vector: int, llm: int, vector_calls: int, llm_calls: int
-) -> float:
+def _unreached(sent: int, completed: int, vector: int, llm: int, vector_calls: int, llm_calls: int) -> float:
     return sum(
         max(calls * completed - hits, 0) + max(hits - calls * sent, 0)
         for hits, calls in ((vector, vector_calls), (llm, llm_calls))

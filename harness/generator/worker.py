@@ -106,9 +106,7 @@ class Worker:
             runner.send_message(messages.PROGRESS, dump(Progress(_index(runner), **now)))
 
 
-def _sender(
-    plan: Plan, index: int, columns: Columns, client: Client, observe: Observer | None
-) -> Sender:
+def _sender(plan: Plan, index: int, columns: Columns, client: Client, observe: Observer | None) -> Sender:
     if plan.clients is None:
         return Sender(columns, client, plan.timeout_s, plan.cap(index), observe)
     return ClosedSender(columns, client, plan.timeout_s, plan.clients, plan.end_s, observe)

@@ -39,6 +39,11 @@ HOW_TO_READ: Mapping[str, str] = {
     "a–b": "The value is the median over runs; a–b is its 95 % interval, bootstrapped over runs (with few runs it "
     "cannot reach beyond them, and is short of 95 %). It is left out for a single run, and where it reads like the "
     "value itself.",
+    "pins": "How often a loop or hub was held without working, counted in the pod over the whole run: a wall time of "
+    "1 ms or more off the CPU between two switches. “Of its own handler”: the part that is laid at the door of the "
+    "endpoint that was asked.",
+    "expected": "From the number of clients, W and the endpoint alone, before anything ran.",
+    "bystander": "How long another, light request waited meanwhile. “≥”: the probe timed out.",
     "–": "Not measured; the reason stands below the table.",
     "article": "Measured by its authors on a JVM with 4 CPUs. It does not say of what its CPU percentage is a "
     "share. “>” marks a limit that was not reached.",

@@ -149,7 +149,11 @@ def _pins(run: Run) -> Html:
                 Shown(f"{found.count:,}"),
                 Shown("" if found.per_request is None else number(found.per_request)),
                 Shown(number(found.seconds)),
-                Shown(printable(" ← ".join(reversed(found.stacks[0][-FRAMES:])) if found.stacks else "not caught")),
+                Shown(
+                    printable(
+                        " ← ".join(reversed(found.stacks[0][-FRAMES:])) if found.stacks else "not caught"
+                    )
+                ),
             ),
         )
         for handler, found in run.pins.handlers.items()

@@ -102,7 +102,9 @@ def _verdict(row: Row) -> Shown:
 
 COLUMNS: tuple[Column, ...] = (
     _measured("ok", lambda held: f"{held.ok:,}"),
-    _measured("throughput_rps", lambda held: METRICS["throughput_rps"].write(held.ok / article.PINNING_WINDOW_S)),
+    _measured(
+        "throughput_rps", lambda held: METRICS["throughput_rps"].write(held.ok / article.PINNING_WINDOW_S)
+    ),
     _expected("throughput_rps"),
     _measured("upstream_in_flight", lambda held: f"{held.in_flight:,}"),
     _expected("upstream_in_flight"),

@@ -13,74 +13,72 @@ from harness.report.drawing import SHOWN_MAX, Drawing
 from harness.report.pinning_rows import METRICS, Row, rows
 from harness.report.rows import Chapter
 from harness.report.style import INK, PALE, End, Look, label_lines
+from harness.statistics import Estimate
 
 SPREAD = 0.6  # of the place of one endpoint, which its conditions share
+DASH = 0.06
 CAPTION = (
     "Above: requests a second, medians over runs with their intervals; the dashes are what is expected. Below: how "
-    "long a bystander waited beside it, from its median (marker) up to its 99th percentile; the dotted line is the "
-    "time-out of a probe, where both are lower bounds. sync-shared and lock-shared carry the same: what tells them "
-    "apart is who else has to wait."
+    "long a bystander waited beside it, from its median (marker) up to its 99th percentile; at the dotted line, the "
+    "time-out of a probe, both are lower bounds. sync-shared and lock-shared carry the same: what tells them apart "
+    "is who else has to wait."
 )
 
 
 def drawings(chapter: Chapter) -> list[Drawing]:
     """None where no endpoint of the lab was asked."""
     found = [row for row in rows(chapter) if row.endpoint in ENDPOINTS]
-    labels = list(dict.fromkeys(row.label for row in found))[:SHOWN_MAX]
+    labels = list(dict.fromkeys((row.condition.target, row.label) for row in found))[:SHOWN_MAX]
     if not labels:
         return []
-    shown = [row for row in found if row.label in labels]
-    looks = style.looks([(row.condition.target, row.label) for row in shown if row is _first(shown, row.label)])
-    figure = style.sheet(5.6)
+    looks, figure = style.looks(labels), style.sheet(5.6)
     above, below = figure.subplots(2, 1, sharex=True)
+    below.set_xticks(range(len(ENDPOINTS)), list(ENDPOINTS))
+    below.set_xlim(-0.5, len(ENDPOINTS) - 0.5)
     for axes, key in ((above, "throughput_rps"), (below, "bystander_p50_s")):
+        axes.grid(visible=False, axis="x")
+        axes.set_ylabel(METRICS[key].header)
         heights: list[float] = []
         ends: list[End] = []
-        for label, look in looks.items():
-            own = [row for row in shown if row.label == label]
-            places = {row.endpoint: _place(row.endpoint, labels.index(label), len(labels)) for row in own}
-            points = _points(axes, own, key, places, look)
-            heights += points
-            ends += [End(points[-1], label, look)] if points else []
+        for nth, (label, look) in enumerate(looks.items()):
+            own = [row for row in found if row.label == label]
+            drawn = _condition(axes, own, key, SPREAD * ((nth + 0.5) / len(looks) - 0.5), look)
+            heights += drawn
+            ends += [End(drawn[-1], label, look)] if drawn else []
         _finish(axes, key, heights, ends)
-    above.set_xlim(-0.5, len(ENDPOINTS) - 0.5)
-    below.set_xticks(range(len(ENDPOINTS)), list(ENDPOINTS))
-    below.axhline(PROBE_TIMEOUT_S * METRICS["bystander_p50_s"].unit.factor, color=PALE, linewidth=0.8, linestyle=":")
-    return [Drawing("pinning", "What a lock holds", CAPTION, figure)]
+    return [Drawing("held", "What a lock holds", CAPTION, figure)]
 
 
-def _first(shown: Sequence[Row], label: str) -> Row:
-    return next(row for row in shown if row.label == label)
-
-
-def _place(endpoint: str, nth: int, of: int) -> float:
-    return list(ENDPOINTS).index(endpoint) + SPREAD * ((nth + 0.5) / of - 0.5)
-
-
-def _points(axes: Axes, own: Sequence[Row], key: str, places: dict[str, float], look: Look) -> list[float]:
-    """Draw a condition's markers and intervals (and what was expected); their heights, the last one last."""
+def _condition(axes: Axes, own: Sequence[Row], key: str, shift: float, look: Look) -> list[float]:
+    """Draw a condition's endpoints, `shift` beside their places; all heights, that of the last marker last."""
     factor = METRICS[key].unit.factor
-    heights = []
+    heights: list[float] = []
     for row in own:
-        estimate, x = row.figure(key), places[row.endpoint]
-        low, high = estimate.low, estimate.high
-        if key == "bystander_p50_s":
-            low, high = estimate.value, row.figure("bystander_p99_s").value
-        elif row.expected is not None:
-            width = SPREAD / 10
-            axes.hlines(row.expected.throughput_rps * factor, x - width, x + width, color=INK, linewidth=1.0)
-        if estimate.value is None:
+        x, found = list(ENDPOINTS).index(row.endpoint) + shift, _interval(row, key)
+        if key == "throughput_rps" and row.expected is not None:
+            axes.hlines(row.expected.throughput_rps * factor, x - DASH, x + DASH, color=INK, linewidth=1.0)
+        if found.value is None:
             continue
-        axes.plot([x], [estimate.value * factor], **{**look.kwargs, "linestyle": ""})
-        if low is not None and high is not None:
-            axes.vlines(x, low * factor, high * factor, color=look.color, linewidth=1.2)
-        heights.append(estimate.value * factor)
+        if found.low is not None and found.high is not None:
+            axes.vlines(x, found.low * factor, found.high * factor, color=look.color, linewidth=1.2)
+            heights.append(found.high * factor)
+        axes.plot([x], [found.value * factor], **{**look.kwargs, "linestyle": ""})
+        heights.append(found.value * factor)
     return heights
 
 
+def _interval(row: Row, key: str) -> Estimate:
+    found = row.figure(key)
+    if key != "bystander_p50_s":
+        return found
+    return Estimate(found.value, found.value, row.figure("bystander_p99_s").value)
+
+
 def _finish(axes: Axes, key: str, heights: Sequence[float], ends: Sequence[End]) -> None:
-    axes.set_ylabel(METRICS[key].header)
-    axes.grid(visible=False, axis="x")
-    if heights:
-        style.fit_height(axes, heights)
-        label_lines(axes, ends)
+    if not heights:
+        return
+    limit = PROBE_TIMEOUT_S * METRICS[key].unit.factor
+    if key == "bystander_p50_s" and max(heights) >= limit:
+        axes.axhline(limit, color=PALE, linewidth=0.8, linestyle=":")
+    style.fit_height(axes, heights)
+    label_lines(axes, ends)

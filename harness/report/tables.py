@@ -67,9 +67,11 @@ def results(chapter: Chapter) -> Table:
 
 
 def costs(chapter: Chapter) -> Table:
-    """What a request and a request in flight cost."""
+    """What a request and a request in flight cost, and where they were counted, pins."""
+    counted = any(run.pins is not None for run in chapter.runs)
+    columns = (*COSTS, *PINS) if counted else COSTS
     return _table(
-        COSTS, [Line(row.label, tuple(column.show(row) for column in COSTS)) for row in chapter.rows]
+        columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in chapter.rows]
     )
 
 
@@ -171,6 +173,9 @@ COSTS: tuple[Column, ...] = tuple(
         "send_lag_p99_s",
     )
 )
+
+
+PINS: tuple[Column, ...] = tuple(of_metric(key) for key in ("pins_per_request", "pinned_s"))
 
 
 def _of_article(configuration: article.Configuration, load: article.Load) -> Line:
