@@ -46,13 +46,14 @@ def pinning(
             return run_one(part, target, results, None).run
 
         cells = lab.run(wanted, found, runs, run_once)
+        if not as_json:
+            show_cells(cells)  # now: what the pods of the sixth do must not cost an hour's table
         deadlocks = [deadlock.provoke(wanted, target) for target in found]
         for each in deadlocks:
             deadlock.keep(results, wanted.name, each)
         if as_json:
             click.echo(msgspec.json.encode({"cells": cells, "deadlocks": deadlocks}))
         else:
-            show_cells(cells)
             show_deadlocks(deadlocks)
         if not all(each.valid for each in cells) or not all(each.as_expected for each in deadlocks):
             raise SystemExit(EXIT_INVALID)

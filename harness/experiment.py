@@ -159,12 +159,7 @@ class _Attempt:
         upstream_port = pod.free_port()
         self.argv = pod.argv(self._target, layout, self._port, upstream_port, pod_metrics)
         self._say("start", f"{self._target.name} and its upstream")
-        upstream = stack.enter_context(
-            pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
-        )
-        server = stack.enter_context(
-            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
-        )
+        # First, because it takes longest to be ready; it sends nothing before it is told to.
         generator = stack.enter_context(
             pod.generator(
                 scenario,
@@ -174,6 +169,12 @@ class _Attempt:
                 columns,
                 self._staging / "generator.log",
             )
+        )
+        upstream = stack.enter_context(
+            pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
+        )
+        server = stack.enter_context(
+            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
         )
         sampler = Sampler(
             server.pid,

@@ -44,12 +44,15 @@ def _ok(run: Run) -> float | None:
 
 
 def _attributed(run: Run) -> float | None:
-    """The part of all pins that is said to be the endpoint's own; None where it should have none."""
+    """The part of the requests whose pin is laid at their own handler's door; None where they have none.
+
+    Each of them pins once. Pins beyond those are others', and show in the number of pins a request.
+    """
     wanted = expected.of_run(run)
-    if run.pins is None or not run.pins.count or wanted is None or not wanted.pins_per_request:
+    if run.pins is None or wanted is None or not wanted.pins_per_request:
         return None
     own = run.pins.handlers.get(run.scenario.load.route)
-    return (own.count if own else 0) / run.pins.count
+    return min(1.0, (own.per_request or 0.0) if own else 0.0)
 
 
 # Names are those of CSV columns. Completions are those inside the window; pins are those of the whole run.

@@ -40,8 +40,8 @@ HOW_TO_READ: Mapping[str, str] = {
     "cannot reach beyond them, and is short of 95 %). It is left out for a single run, and where it reads like the "
     "value itself.",
     "pins": "How often a loop or hub was held without working, counted in the pod over the whole run: a wall time of "
-    "1 ms or more off the CPU between two switches. “Of its own handler”: the part that is laid at the door of the "
-    "endpoint that was asked.",
+    "1 ms or more off the CPU between two switches. “Of its own handler”: the part of the requests whose pin is laid "
+    "at the door of the endpoint that was asked.",
     "expected": "From the number of clients, W and the endpoint alone, before anything ran.",
     "bystander": "How long another, light request waited meanwhile. “≥”: the probe timed out.",
     "–": "Not measured; the reason stands below the table.",
