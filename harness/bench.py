@@ -99,7 +99,7 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
     steady = [run for run in valid if run.scenario.load.regime == "steady"]
     saturated = [run for run in valid if run.scenario.load.regime == "saturated"]
     ceiling = saturated or steady
-    rate_max = _median(run.summary.throughput_rps for run in ceiling)
+    rate_max = known_median(run.summary.throughput_rps for run in ceiling)
     at_least = not saturated and rate_max is not None
     carried = rate_rps if at_least else rate_max
     return Row(
@@ -108,14 +108,16 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
         rate_target_rps=rate_rps,
         rate_max_rps=rate_max,
         rate_max_at_least=at_least,
-        p99_s=_median(run.summary.latency_s.p99 for run in steady),
-        rss_bytes=_median(run.resources.rss_bytes.mean for run in steady),
-        cpu_percent=_median(run.resources.cpu_percent for run in steady),
-        os_threads=_median(run.resources.os_threads.peak for run in steady),
-        concurrency=_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady),
+        p99_s=known_median(run.summary.latency_s.p99 for run in steady),
+        rss_bytes=known_median(run.resources.rss_bytes.mean for run in steady),
+        cpu_percent=known_median(run.resources.cpu_percent for run in steady),
+        os_threads=known_median(run.resources.os_threads.peak for run in steady),
+        concurrency=known_median(
+            run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady
+        ),
         pods=math.ceil(rate_rps / carried) if carried else None,
-        predicted_rps=_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
-        ratio=_median(run.prediction.ratio for run in ceiling),
+        predicted_rps=known_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
+        ratio=known_median(run.prediction.ratio for run in ceiling),
         bound_by=ceiling[0].prediction.bound_by if saturated else None,
         unsent=sum(run.summary.unsent for run in runs),
         valid=len(valid) == len(runs) and not broken,
@@ -124,6 +126,7 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
+def known_median(values: Iterable[float | None]) -> float | None:
+    """The median of what was measured; None if nothing was."""
     found = [value for value in values if value is not None]
     return median(found) if found else None

@@ -13,8 +13,18 @@ import msgspec
 
 from harness import bench as benches
 from harness import display, measures, preflight, records, targets
-from harness.cli_common import RESULTS, layout_for, prepare, reported, run_one, running, selection
+from harness.cli_common import (
+    RESULTS,
+    layout_for,
+    needs_a_rate,
+    prepare,
+    reported,
+    run_one,
+    running,
+    selection,
+)
 from harness.cli_gate import baseline, gate
+from harness.cli_pinning import pinning
 from harness.cli_sizing import capacity, plan
 from harness.errors import EXIT_INVALID
 
@@ -58,6 +68,7 @@ def bench(
     """Make the table row of each TARGET, their runs interleaved in random order."""
     with reported():
         wanted, found = prepare(names, **chosen)
+        needs_a_rate(wanted)
         host = preflight.Host.here()
         rows = benches.bench(
             wanted, found, host, runs, lambda target, part: run_one(part, target, results, port).run
@@ -129,7 +140,7 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-for command in (capacity, plan, baseline, gate):
+for command in (capacity, plan, baseline, gate, pinning):
     main.add_command(command)
 
 

@@ -81,12 +81,21 @@ def layout_for(wanted: scenario.Scenario, target: targets.Target) -> preflight.L
     return layout
 
 
+def needs_a_rate(wanted: scenario.Scenario) -> None:
+    """Refuse a load that has none to vary. Raises ScenarioError."""
+    if wanted.load.clients is not None:
+        raise ScenarioError(
+            f"{wanted.name}: a closed model has no rate to vary; use harness run, or harness pinning"
+        )
+
+
 def run_one(
     wanted: scenario.Scenario, target: targets.Target, results: Path, port: int | None
 ) -> experiment.Outcome:
     layout = layout_for(wanted, target)
     if port is not None and not pod.port_is_free(port):
         raise ScenarioError(f"--port {port}: already in use; stop what listens there, or leave it out")
-    title = f"{target.name}, {wanted.name} at {wanted.load.rate_rps:g}/s"
+    load = wanted.load
+    title = f"{target.name}, {wanted.name}: {load.offer} on {load.route}"
     with display.Progress(title, layout) as progress:
         return experiment.run(wanted, target, layout, results, progress, port)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from harness import gate_report, gating, preflight, scenario
-from harness.cli_common import RESULTS, prepare, reported, run_one
+from harness.cli_common import RESULTS, needs_a_rate, prepare, reported, run_one
 from harness.gate import GateVerdict
 from harness.spelling import ROOT
 
@@ -49,6 +49,7 @@ def gate(
     with reported():
         host = preflight.Host.here()
         wanted, (found,) = prepare((target,), name, None, None, None, sets, files)
+        needs_a_rate(wanted)
         limits = gating.limits_of(wanted, found, host)
         rate_rps = gating.unsaturated(wanted, found, host).load.rate_rps
         # As a file: the base may not have this scenario yet, or another one of this name.
@@ -89,6 +90,7 @@ def baseline(
     with reported():
         host = preflight.Host.here()
         wanted, (found,) = prepare((target,), name, None, None, None, sets, files)
+        needs_a_rate(wanted)
         limits = gating.limits_of(wanted, found, host)
         wanted = gating.unsaturated(wanted, found, host)
         made = gating.make_baseline(

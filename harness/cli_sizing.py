@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from harness import fleet, preflight, quantities, sizing
-from harness.cli_common import RESULTS, prepare, reported, run_one, running, selection
+from harness.cli_common import RESULTS, needs_a_rate, prepare, reported, run_one, running, selection
 from harness.display_sizing import show_fleet, show_sizing
 
 
@@ -21,6 +21,7 @@ def capacity(target: str, results: Path, port: int | None, as_json: bool, **chos
     """Find λ max of one pod of TARGET, and what binds it."""
     with reported():
         wanted, (found,) = prepare((target,), **chosen)
+        needs_a_rate(wanted)
         sized = sizing.size(
             wanted, found, preflight.Host.here(), lambda part: run_one(part, found, results, port).run
         )

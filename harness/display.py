@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -122,11 +122,11 @@ def show_rows(rows: Sequence[Row]) -> None:
 def show_run(run: Run) -> None:
     """A run on one screen: figures beside the prediction, then each check."""
     console = Console(highlight=False, soft_wrap=True)
-    summary, resources, latency = run.summary, run.resources, run.summary.latency_s
+    summary, resources, latency, load = run.summary, run.resources, run.summary.latency_s, run.scenario.load
     console.print(f"{run.id}  {'valid' if run.verdict.valid else 'INVALID: ' + run.verdict.reason}")
     lines: Sequence[tuple[str, str]] = (
         ("target", f"{run.target.name}, {run.target.workers} processes, {_options(run)}"),
-        ("load", f"{run.scenario.load.rate_rps:g}/s, {run.scenario.load.regime}, W = {run.scenario.w_s:g} s"),
+        ("load", f"{load.offer} on {load.route}, {load.regime}, W = {run.scenario.w_s:g} s"),
         (
             "requests",
             f"planned {summary.planned:,} = sent {summary.sent:,} + unsent {summary.unsent:,}; completed "
@@ -165,11 +165,32 @@ def show_run(run: Run) -> None:
             f"measured / predicted {_number(run.prediction.ratio, 4)}",
         ),
     )
-    for name, text in lines:
+    for name, text in (*lines, *_beside(run)):
         console.print(f"  {name:<11}{text}")
     marks = {True: "ok  ", False: "FAIL", None: "–   "}
     for check in run.verdict.checks:
         console.print(f"    {marks[check.ok]} {check.name:<27}{check.detail}")
+
+
+def _beside(run: Run) -> Iterator[tuple[str, str]]:
+    """What not every run has: pins, by handler, and what a bystander waited."""
+    if (pins := run.pins) is not None:
+        handlers = ", ".join(f"{name} {found.count:,}" for name, found in pins.handlers.items())
+        yield (
+            "pins",
+            (
+                f"{pins.count:,}, {_number(pins.per_request, 4)} a request; the loop or hub was held for "
+                f"{_seconds(pins.seconds)}{f': {handlers}' if handlers else ''}"
+            ),
+        )
+    if (waited := run.bystander) is not None:
+        yield (
+            "bystander",
+            (
+                f"{waited.route}: p50 {_seconds(waited.p50)}, p99 {_seconds(waited.p99)}, max {_seconds(waited.max)}, "
+                f"n = {waited.n:,}, of which {waited.unanswered:,} without an answer in {waited.timeout_s:g} s"
+            ),
+        )
 
 
 def _options(run: Run) -> str:

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +21,14 @@ import numpy as np
 import pyarrow.parquet as pq
 from pyarrow.lib import Table
 
-from harness import gauges, locks, measures, pod, provenance, records
+from harness import gauges, locks, measures, pins, pod, provenance, records
+from harness.bystander import Bystander
 from harness.errors import GeneratorError, HarnessError, MeasurementError
 from harness.generator import ledger
 from harness.generator.messages import Account
 from harness.preflight import Layout
 from harness.program import Program
-from harness.run import Phases, Run, Source
+from harness.run import HandlerPins, Phases, Run, Source
 from harness.run import Target as RanTarget
 from harness.sampler import Sampler
 from harness.scenario import Load, Scenario
@@ -37,6 +38,8 @@ from harness.validity import judge
 STOP_S = 3.0
 SETTLE_S = 5.0
 READY_S = 90.0
+SAMPLE_S = 1.0
+SAMPLES_MIN = 8  # in a window, however short
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -89,12 +92,16 @@ def run(
                 summary=measured.summary,
                 resources=measured.resources,
                 concurrency=measured.concurrency,
+                pins=measured.pins,
+                bystander=measured.bystander,
                 prediction=measured.prediction,
                 verdict=verdict,
                 notes=layout.notes,
             )
             records.write_run(staging, made, recorded.requests, recorded.samples)
-            pq.write_table(Table.from_pydict(dict(recorded.pauses)), staging / "gc.parquet")
+            for name, columns in (("gc", recorded.pauses), ("bystander", recorded.probes)):
+                if columns is not None:
+                    pq.write_table(Table.from_pydict(dict(columns)), staging / f"{name}.parquet")
         except (HarnessError, KeyboardInterrupt) as error:
             _discard(staging, str(error).partition("\n")[0] or "interrupted")
             raise
@@ -152,12 +159,7 @@ class _Attempt:
         upstream_port = pod.free_port()
         self.argv = pod.argv(self._target, layout, self._port, upstream_port, pod_metrics)
         self._say("start", f"{self._target.name} and its upstream")
-        upstream = stack.enter_context(
-            pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
-        )
-        server = stack.enter_context(
-            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
-        )
+        # First, because it takes longest to be ready; it sends nothing before it is told to.
         generator = stack.enter_context(
             pod.generator(
                 scenario,
@@ -168,23 +170,31 @@ class _Attempt:
                 self._staging / "generator.log",
             )
         )
+        upstream = stack.enter_context(
+            pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
+        )
+        server = stack.enter_context(
+            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
+        )
         sampler = Sampler(
             server.pid,
             upstream=upstream.pid,
             generator=generator.pid,
             pod_metrics=pod_metrics if self._target.gauges else None,
             upstream_metrics=upstream_metrics,
+            period_s=min(SAMPLE_S, scenario.load.window_s / SAMPLES_MIN),
         )
         events = Events(generator)
         events.expect("ready", READY_S)
         rest = _settled(sampler)
-        with sampler:
+        with sampler, self._bystander() as bystander:
             events.go()
             t0_s = float(events.expect("start", READY_S)["t0_s"])
             self._say("warmup", "load")
             done = self._watch_load(events, sampler, (server, upstream))
             drain_end_s = time.monotonic() - t0_s
             samples = sampler.stop()
+            probes = None if bystander is None else bystander.stop()
         self._say("stop", "pod and upstream")
         server.stop(STOP_S)
         upstream.stop(STOP_S)
@@ -210,7 +220,18 @@ class _Attempt:
             processes_expected=int(rest["processes"]),
             samples_missed=sampler.missed,
             source_unchanged=True,
+            pins=self._pins(pod_metrics),
+            probes=probes and {**probes, "due_s": probes["due_s"] - t0_s},
         )
+
+    def _bystander(self) -> AbstractContextManager[Bystander | None]:
+        route = self._scenario.load.bystander
+        return nullcontext() if route is None else Bystander(pod.HOST, self._port, route)
+
+    def _pins(self, metrics: Path) -> Mapping[str, HandlerPins] | None:
+        """By handler; None unless they were counted. (Threads that were told to count have none.)"""
+        found = pins.read(metrics)
+        return found if found or self._layout.options.get("pins") == "on" else None
 
     def _watch_load(
         self, events: Events, sampler: Sampler, companions: tuple[Program, Program]

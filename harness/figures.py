@@ -17,8 +17,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     regime: Literal["steady", "saturated"] = "steady"
-    arrivals: Literal["constant", "stages", "poisson"] = "constant"
+    arrivals: Literal["constant", "stages", "poisson", "closed"] = "constant"
     random_delays: bool = False
+    vector_calls: int = 1  # that one request makes (routes.py)
+    llm_calls: int = 1
     shared_cpus: bool = False  # pod and harness run on the same CPUs
     w_s: float
     warmup_s: float
@@ -85,5 +87,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     upstream_lost: int | None = None
     in_flight_at_start: int | None = None
     source_unchanged: bool | None = None
+    # how often the loop or hub was held (servers/pins.py), and for how long in all; of the whole run
+    pins: int | None = None
+    pins_per_request: float | None = None
+    pinned_s: float | None = None
     samples_expected: int | None = None
     samples_missed: int | None = None

@@ -15,17 +15,21 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness import statistics
+from harness import held, statistics
 from harness.figures import Figures
 from harness.generator.messages import Account
 from harness.preflight import Layout
+from harness.routes import calls
 from harness.run import (
+    Bystander,
     Concurrency,
     GeneratorUse,
+    HandlerPins,
     Lag,
     Latency,
     MeanPeak,
     Pauses,
+    Pins,
     Prediction,
     Resources,
     Summary,
@@ -50,6 +54,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     processes_expected: int
     samples_missed: int
     source_unchanged: bool
+    pins: Mapping[str, HandlerPins] | None = None  # by handler; None: not counted
+    probes: Columns | None = None  # due_s, latency_s; None: no bystander
 
     @property
     def start_s(self) -> float:
@@ -68,6 +74,8 @@ class Measures(msgspec.Struct, frozen=True):
     concurrency: Concurrency
     prediction: Prediction
     figures: Figures
+    pins: Pins | None = None
+    bystander: Bystander | None = None
 
 
 def measure(recorded: Recorded) -> Measures:
@@ -76,7 +84,13 @@ def measure(recorded: Recorded) -> Measures:
     concurrency = concurrencies(recorded)
     resources = use(recorded, summary, concurrency)
     prediction = predict(recorded.layout, recorded.scenario, summary, concurrency)
-    return Measures(summary, resources, concurrency, prediction, figures(recorded, summary, concurrency))
+    pins = None if recorded.pins is None else held.pins(recorded.pins, _completed_in_all(recorded))
+    found = figures(recorded, summary, concurrency)
+    if pins is not None:
+        found = msgspec.structs.replace(
+            found, pins=pins.count, pins_per_request=pins.per_request, pinned_s=pins.seconds
+        )
+    return Measures(summary, resources, concurrency, prediction, found, pins, _bystander(recorded))
 
 
 def predict(
@@ -182,7 +196,9 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
     return Figures(
         regime=load.regime,
         arrivals=load.arrivals,
-        random_delays=any(delay.kind != "constant" for delay in (delays.vector, delays.llm)),
+        random_delays=any(delay.kind != "constant" for delay in scenario.delays),
+        vector_calls=calls(load.route).count("vector"),
+        llm_calls=calls(load.route).count("llm"),
         shared_cpus=layout.shared_cpus,
         w_s=scenario.w_s,
         warmup_s=load.warmup_s,
@@ -190,7 +206,7 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
         timeout_s=load.timeout_s,
         **{name: getattr(summary, name) for name in COUNTS},
         sent_in_all=int(np.sum(outcome != "unsent")),
-        completed_in_all=int(np.sum(outcome == "ok")),
+        completed_in_all=_completed_in_all(recorded),
         vector_hits=_whole(recorded, "upstream_search_total"),
         llm_hits=_whole(recorded, "upstream_chat_total"),
         rate_offered_rps=summary.rate_offered_rps,
@@ -332,7 +348,22 @@ def _thirds(recorded: Recorded) -> list[float | None]:
     return found
 
 
+def _completed_in_all(recorded: Recorded) -> int:
+    return int(np.sum(recorded.requests["outcome"] == "ok"))
+
+
+def _bystander(recorded: Recorded) -> Bystander | None:
+    route, probes = recorded.scenario.load.bystander, recorded.probes
+    if route is None or probes is None:
+        return None
+    window_s = (recorded.start_s, recorded.end_s)
+    return held.bystander(route, probes["due_s"], probes["latency_s"], window_s)
+
+
 def _client_expected(recorded: Recorded, summary: Summary) -> float | None:
+    """Rate × time; of a closed load that is its clients, who all have a request under way."""
+    if recorded.scenario.load.clients is not None:
+        return recorded.scenario.load.clients
     requests = recorded.requests
     due = requests["due_s"]
     ok = (due >= recorded.start_s) & (due < recorded.end_s) & (requests["outcome"] == "ok")

@@ -121,6 +121,7 @@ def generator(
         rate_rps=load.rate_rps,
         stages=tuple(Stage(stage.duration_s, stage.rate_rps) for stage in load.stages),
         seed=load.seed,
+        clients=load.clients,
         warmup_s=load.warmup_s,
         window_s=load.window_s,
         drain_s=load.drain_s,

@@ -16,7 +16,7 @@ import msgspec
 
 from harness import little
 from harness.errors import ScenarioError
-from harness.scenario import Scenario
+from harness.scenario import Load, Scenario
 from harness.targets import Target, Value, concurrency_limit, resolve
 
 POD_BASE_DESCRIPTORS = 64  # listener, event loop, metrics files, log, shared objects
@@ -109,7 +109,7 @@ def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
     return Layout(
         **{name: getattr(pod, name) for name in Forecast.__struct_fields__ if name != "notes"},
         notes=(*pod.notes, *warning),
-        generators=max(little.processes_needed(at_client, usable), math.ceil(rate_rps / GENERATOR_RPS)),
+        generators=_generators(scenario.load, at_client, usable),
         upstreams=max(little.processes_needed(in_pod, usable), math.ceil(rate_rps / UPSTREAM_RPS)),
         upstream_addresses=addresses,
         sources=max(SOURCES_MIN, little.processes_needed(at_client, _easy_ports(host))),
@@ -141,9 +141,12 @@ def _workers(
 
 
 def _client_peak(scenario: Scenario, pool: int | None) -> float:
-    """Most requests in flight at the client: above a pool's capacity the queue grows as long as load comes."""
+    """Most requests in flight at the client: above a pool's capacity the queue grows as long as load comes.
+
+    (That of a closed load does not: its clients wait.)
+    """
     load = scenario.load
-    if pool is None or scenario.in_flight <= pool:
+    if pool is None or scenario.in_flight <= pool or load.clients is not None:
         return scenario.in_flight
     excess_rps = load.rate_rps - pool / scenario.w_s
     return pool + excess_rps * (load.warmup_s + load.window_s)
@@ -173,13 +176,26 @@ def _check_descriptors(
         return
     load, binding = scenario.load, pod.binding
     enough = math.ceil(wanted / max(1, pod.descriptors - POD_BASE_DESCRIPTORS) * (1 + little.HEADROOM))
-    remedy = f"set pod.workers to {enough} or more, or lower load.rate"
+    less = "load.rate" if load.clients is None else "load.clients"
+    remedy = f"set pod.workers to {enough} or more, or lower {less}"
     if binding.resource == "pool":
         remedy = f"lower load.rate: its pool carries {binding.rate_max_rps:.2f}/s, the rest only queues"
     raise ScenarioError(
         f"too few descriptors: λ = {load.rate_rps:g}/s × W = {scenario.w_s:g} s needs {needed:,} in each of "
         f"{pod.workers} pod processes, {pod.descriptors:,} may be opened; {remedy}"
     )
+
+
+def _generators(load: Load, at_client: float, usable: int) -> int:
+    needed = little.processes_needed(at_client, usable)
+    if load.clients is None:
+        return max(needed, math.ceil(load.rate_rps / GENERATOR_RPS))
+    if needed > 1:
+        raise ScenarioError(
+            f"load.clients: {load.clients:,} need more than the {usable:,} descriptors of one generator process, "
+            f"which sends a closed load; use at most {int(usable * (1 - little.HEADROOM)):,}"
+        )
+    return 1
 
 
 def _easy_ports(host: Host) -> int:

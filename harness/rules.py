@@ -36,8 +36,9 @@ class Check(msgspec.Struct, frozen=True):
 class Rule:
     """A row of the table: `value` of the figures that it `needs`, in their order, against `limit`.
 
-    `limit` is a number, a field of Limits, or a function of both. `text` is formatted with value, limit and
-    the needed figures by name. `unless` holds reasons not to judge: functions that return one, or "".
+    `limit` is a number, a field of Limits (where that is None, the value is shown and not judged), or a function
+    of both. `text` is formatted with value, limit and the needed figures by name. `unless` holds reasons not to
+    judge: functions that return one, or "".
     """
 
     name: str
@@ -61,14 +62,17 @@ class Rule:
             ok = False if self.required else None
             return Check(self.name, ok, None, limit, f"not measured: {', '.join(missing)}")
         value = float(self.value(*needed.values()))
+        detail = self.text.format(**{**needed, "value": value, "limit": "none" if limit is None else limit})
+        if limit is None:
+            return Check(self.name, None, value, None, f"{detail}: not judged")
         ok = _reaches(value, limit) if self.at_least else _reaches(limit, value)
-        detail = self.text.format(**{**needed, "value": value, "limit": limit})
         return Check(self.name, ok, value, limit, detail if ok else f"{detail}; {self.remedy}")
 
-    def _limit(self, figures: Figures, limits: Limits) -> float:
+    def _limit(self, figures: Figures, limits: Limits) -> float | None:
         if callable(self.limit):
             return self.limit(figures, limits)
-        return float(getattr(limits, self.limit) if isinstance(self.limit, str) else self.limit)
+        limit = getattr(limits, self.limit) if isinstance(self.limit, str) else self.limit
+        return None if limit is None else float(limit)
 
 
 def _reaches(high: float, low: float) -> bool:
@@ -95,6 +99,23 @@ def saturated(figures: Figures) -> str:
 
 def steady(figures: Figures) -> str:
     return "the run is not meant to saturate the pod" if figures.regime == "steady" else ""
+
+
+def closed(figures: Figures) -> str:
+    return (
+        "a closed model offers no rate: a request is due when it is sent"
+        if figures.arrivals == "closed"
+        else ""
+    )
+
+
+def filling(figures: Figures) -> str:
+    # All clients come at once; where they wait for each other, the first waits shortest and the last longest.
+    return (
+        "in a closed model the clients' queue builds up inside the window"
+        if figures.arrivals == "closed"
+        else ""
+    )
 
 
 def staged(figures: Figures) -> str:

@@ -138,6 +138,46 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
     upstream_mean: float | None = None
 
 
+Stack = tuple[str, ...]  # "file:line function", outermost first
+
+
+class HandlerPins(msgspec.Struct, frozen=True, kw_only=True):
+    """How often one handler held the loop or hub, for how long in all, and the first stacks caught in the act."""
+
+    count: int
+    seconds: float
+    per_request: float | None = None
+    stacks: tuple[Stack, ...] = ()
+
+
+class Pins(msgspec.Struct, frozen=True, kw_only=True):
+    """What held the loop or hub without working (servers/pins.py): by handler, and in all.
+
+    Of the whole run, warm-up and drain included; `per_request` is for each request that completed in it.
+    """
+
+    count: int
+    seconds: float
+    per_request: float | None = None
+    handlers: dict[str, HandlerPins] = {}
+
+
+class Bystander(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a light request beside the load waited, of the `n` that were due inside the window.
+
+    `unanswered` ones got no good answer within timeout_s, and count as that long: where a percentile reaches
+    them it is a lower bound. None where n cannot carry it.
+    """
+
+    route: str
+    timeout_s: float
+    n: int
+    unanswered: int
+    p50: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Before the run: λ max by resource (`bounds`), the least one, L = λW; after: measured / predicted."""
 
@@ -166,6 +206,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary
     resources: Resources
     concurrency: Concurrency
+    pins: Pins | None = None
+    bystander: Bystander | None = None
     prediction: Prediction
     verdict: Verdict
     notes: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from harness.errors import MeasurementError
 
 PSS_THREADS_MAX = 1000  # above, the walk over the stacks' mappings holds the memory lock for too long
 
-# Column: the samples of the pod's metrics files that it adds up.
+# Column: the samples of the pod's metrics files that it adds up; "name{" is all of them, whatever their labels.
 POD_GAUGES = {
     "in_flight": ("http_server_active_requests",),
     "waiting": ("http_server_waiting_requests",),
@@ -37,6 +37,8 @@ POD_GAUGES = {
     "handled_seconds_total": ("http_server_request_duration_seconds_sum",),
     "permits": ("pod_permits",),
     "permits_in_use": ("pod_permits_in_use",),
+    "pins_total": ("server_pins_total{",),
+    "pinned_seconds_total": ("server_pinned_seconds_total{",),
 }
 UPSTREAM_GAUGES = {
     "upstream_search_total": ('upstream_requests_total{route="search"}',),
@@ -121,7 +123,10 @@ def next_tick(tick: int, elapsed_s: float, period_s: float) -> int:
 
 def total(samples: Mapping[str, float], names: tuple[str, ...]) -> float:
     """The sum of those samples that are there, NaN if none is."""
-    present = [samples[name] for name in names if name in samples]
+    whole = tuple(name for name in names if name.endswith("{"))
+    present = [
+        value for name, value in samples.items() if name in names or (whole and name.startswith(whole))
+    ]
     return sum(present) if present else math.nan
 
 

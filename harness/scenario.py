@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from harness import arrivals
 from harness.errors import ScenarioError
+from harness.routes import calls
 from harness.spelling import ROOT, Source, parse, read, suggest
 
 DIRECTORY = ROOT / "scenarios"
@@ -32,6 +33,7 @@ Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1)]
+Route = Annotated[str, Meta(pattern="^/[!-~]*$")]
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,11 +44,16 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An open-model load; with arrivals="stages", rate_rps is the highest rate of the stages."""
+    """An open-model load, or with arrivals="closed" as many `clients`, each with one request under way.
 
-    route: Annotated[str, Meta(pattern="^/[!-~]*$")] = "/rag"
-    arrivals: Literal["constant", "stages", "poisson"] = "constant"
+    rate_rps is the highest rate: that of the stages, or the most that the clients can ask for, clients / W.
+    `bystander` is a route that is asked beside the load all the time, to see whether others are served.
+    """
+
+    route: Route = "/rag"
+    arrivals: Literal["constant", "stages", "poisson", "closed"] = "constant"
     rate_rps: Positive = 0.0
+    clients: Count | None = None
     stages: tuple[Stage, ...] = ()
     warmup_s: NotNegative
     window_s: Positive
@@ -55,6 +62,12 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     seed: int = 1
     in_flight_max: Count | None = None
     regime: Literal["steady", "saturated"] = "steady"
+    bystander: Route | None = None
+
+    @property
+    def offer(self) -> str:
+        """What is asked of the pod, in words."""
+        return f"{self.rate_rps:g}/s" if self.clients is None else f"{self.clients} clients, closed model"
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +79,7 @@ class Delay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The two calls of the pipeline, one after the other."""
+    """The two calls of the pipeline, one after the other; a route need not make both (routes.py)."""
 
     vector: Delay
     llm: Delay
@@ -102,6 +115,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     samples_missed_share: Share = 0.05
     cpu_shared_share: Share = 0.80
     cpu_steal_share: Share = 0.05
+    pins_per_request: NotNegative | None = None  # None: shown, not judged
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,13 +130,18 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def w_s(self) -> float:
-        """W: the mean wait of one request at the upstream, in seconds."""
-        return self.upstream.vector.mean_s + self.upstream.llm.mean_s
+        """W: the mean wait of one request at the upstream, in seconds: of the calls that its route makes."""
+        return sum((delay.mean_s for delay in self.delays), 0.0)
+
+    @property
+    def delays(self) -> tuple[Delay, ...]:
+        """Those that one request meets."""
+        return tuple(getattr(self.upstream, call) for call in calls(self.load.route))
 
     @property
     def in_flight(self) -> float:
-        """L = λW, Little's law, at the highest rate."""
-        return self.load.rate_rps * self.w_s
+        """L = λW, Little's law, at the highest rate; of a closed load its clients."""
+        return self.load.clients or self.load.rate_rps * self.w_s
 
 
 def load(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Scenario:
@@ -161,7 +180,7 @@ def names() -> list[str]:
 
 
 def arrivals_in_window(load: Load) -> float:
-    """Number of requests due inside the window; of random arrivals the mean."""
+    """Number of requests due inside the window; of random arrivals the mean, of a closed load the most."""
     if load.arrivals != "stages":
         return load.rate_rps * load.window_s
     end_s = load.warmup_s + load.window_s
@@ -176,9 +195,10 @@ def warnings(scenario: Scenario) -> list[str]:
     n = arrivals_in_window(load)
     found = []
     if n < LEAST_ARRIVALS_FOR_P99:
+        more = "raise load.rate" if load.clients is None else "give it more load.clients"
         found.append(
             f"the window holds about {n:.0f} requests, a p99 needs {LEAST_ARRIVALS_FOR_P99}: it stays empty; "
-            "lengthen load.window or raise load.rate"
+            f"lengthen load.window or {more}"
         )
     if load.warmup_s < least_s:
         found.append(
@@ -216,11 +236,12 @@ def _options_apart(raw: dict[str, Any], source: Source) -> None:
 
 
 def _checked(scenario: Scenario, source: Source) -> Scenario:
-    load = _with_rate(scenario.load, source)
-    scenario = msgspec.structs.replace(scenario, load=load)
-    w_s, in_flight = scenario.w_s, scenario.in_flight
+    w_s = scenario.w_s
     if not w_s:
-        raise source.refuse("upstream", "both delays are 0: W must be above 0")
+        raise source.refuse("upstream", f"{scenario.load.route} waits for nothing: W must be above 0")
+    load = _with_rate(scenario.load, w_s, source)
+    scenario = msgspec.structs.replace(scenario, load=load)
+    in_flight = scenario.in_flight
     if load.window_s < w_s * (1 - 1e-9):
         raise source.refuse(
             "load.window", f"{load.window_s:g} s is shorter than W = {w_s:g} s; use a multiple of W"
@@ -234,10 +255,14 @@ def _checked(scenario: Scenario, source: Source) -> Scenario:
     return scenario
 
 
-def _with_rate(load: Load, source: Source) -> Load:
+def _with_rate(load: Load, w_s: float, source: Source) -> Load:
+    """The load with its highest rate, by what its arrivals are made of; nothing that they are not made of."""
+    for kind, key in (("stages", "stages"), ("closed", "clients")):
+        if load.arrivals != kind and getattr(load, key):
+            raise source.refuse(f"load.{key}", f'{key} need arrivals = "{kind}", found "{load.arrivals}"')
+    if load.arrivals == "closed":
+        return _closed(load, w_s, source)
     if load.arrivals != "stages":
-        if load.stages:
-            raise source.refuse("load.stages", f'stages need arrivals = "stages", found "{load.arrivals}"')
         if not load.rate_rps:
             raise source.refuse("load.rate", 'missing; write for example rate = "500/s"')
         return load
@@ -251,3 +276,16 @@ def _with_rate(load: Load, source: Source) -> Load:
     if not peak:
         raise source.refuse("load.stages", "every rate is 0: no request would be sent")
     return msgspec.structs.replace(load, rate_rps=peak)
+
+
+def _closed(load: Load, w_s: float, source: Source) -> Load:
+    if load.clients is None:
+        raise source.refuse(
+            "load.clients", 'missing: arrivals = "closed" needs them, for example clients = 100'
+        )
+    for name, given in (("rate", load.rate_rps), ("in_flight_max", load.in_flight_max)):
+        if given:
+            raise source.refuse(
+                f"load.{name}", "the clients of a closed load bound it by themselves; leave it out"
+            )
+    return msgspec.structs.replace(load, rate_rps=load.clients / w_s)

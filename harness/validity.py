@@ -11,7 +11,19 @@ import math
 import msgspec
 
 from harness.figures import Figures
-from harness.rules import Check, Rule, off, own_cpus, random_delays, saturated, share, staged, steady
+from harness.rules import (
+    Check,
+    Rule,
+    closed,
+    filling,
+    off,
+    own_cpus,
+    random_delays,
+    saturated,
+    share,
+    staged,
+    steady,
+)
 from harness.scenario import Limits
 
 RECYCLED_SHARE = 0.001  # of the requests sent
@@ -38,8 +50,11 @@ def _unledgered(planned: int, sent: int, unsent: int, completed: int, failed: in
     return abs(planned - sent - unsent) + abs(sent - completed - failed - unfinished)
 
 
-def _unreached(sent: int, completed: int, vector: int, llm: int) -> float:
-    return sum(max(completed - hits, 0) + max(hits - sent, 0) for hits in (vector, llm))
+def _unreached(sent: int, completed: int, vector: int, llm: int, vector_calls: int, llm_calls: int) -> float:
+    return sum(
+        max(calls * completed - hits, 0) + max(hits - calls * sent, 0)
+        for hits, calls in ((vector, vector_calls), (llm, llm_calls))
+    )
 
 
 def _failed_share(failed: int, refused: int, timed_out: int, sent: int, completed: int, regime: str) -> float:
@@ -85,10 +100,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "upstream_reached",
-        ("sent_in_all", "completed_in_all", "vector_hits", "llm_hits"),
+        ("sent_in_all", "completed_in_all", "vector_hits", "llm_hits", "vector_calls", "llm_calls"),
         0.0,
         "{completed_in_all:,} completed of {sent_in_all:,} sent; the upstream saw {vector_hits:,} vector "
-        "and {llm_hits:,} LLM calls",
+        "and {llm_hits:,} LLM calls, a request makes {vector_calls} and {llm_calls}",
         "the server does not call the upstream once per request: check its address and retries",
         value=_unreached,
     ),
@@ -140,6 +155,7 @@ RULES: tuple[Rule, ...] = (
         lambda figures, limits: max(limits.send_lag_p99_s, limits.send_lag_share_of_w * figures.w_s),
         "p99 of the send lag is {value:.4f} s, limit {limit:.4f} s",
         "the generator cannot keep its schedule: give it more CPU or processes",
+        unless=(closed,),
     ),
     Rule(
         "generator_cpu",
@@ -174,7 +190,7 @@ RULES: tuple[Rule, ...] = (
             value=off,
         )
         for place, where, remedy, unless in (
-            ("handlers", "handlers", "compare the server's gauges with its log", (staged,)),
+            ("handlers", "handlers", "compare the server's gauges with its log", (staged, filling)),
             (
                 "client",
                 "clients",
@@ -196,7 +212,7 @@ RULES: tuple[Rule, ...] = (
         "median latency went from {latency_first_third_s:.4f} to {latency_last_third_s:.4f} s, "
         "{value:.2%} of W, limit {limit:.0%}",
         "the pod is not in steady state: lengthen load.warmup, or offer less",
-        unless=(saturated, staged),
+        unless=(saturated, staged, filling),
         value=lambda first, last, w_s: abs(last - first) / w_s,
     ),
     Rule(
@@ -206,7 +222,7 @@ RULES: tuple[Rule, ...] = (
         "{throughput_rps:.2f}/s completed, {rate_offered_rps:.2f}/s offered: "
         "{value:.2%} apart, limit {limit:.2%}",
         'the pod cannot carry this rate: offer less, or set load.regime = "saturated"',
-        unless=(saturated, staged),
+        unless=(saturated, staged, closed),
         value=off,
     ),
     Rule(
@@ -312,5 +328,12 @@ RULES: tuple[Rule, ...] = (
         "the window starts before steady state: lengthen load.warmup",
         at_least=True,
         unless=(staged,),
+    ),
+    Rule(
+        "pins",
+        ("pins_per_request", "pins", "pinned_s"),
+        "pins_per_request",
+        "{pins:,} pins held the loop or hub for {pinned_s:.3f} s in all, {value:.4f} a request, limit {limit}",
+        "the stacks in run.json, pins, say who held it: make that call wait as the model does",
     ),
 )

@@ -4,8 +4,8 @@
     sent    = ok + refused + failed + timed_out + unfinished
 
 They hold because a row has one outcome, written once, and `Columns.close` decides every row that is still
-open. Rows are allocated before the run as plain arrays: recording is an assignment, and adds nothing for the
-collector.
+open. Rows are allocated before the run as plain arrays (a closed load, whose length nobody knows, appends them):
+recording is an assignment, and adds nothing for the collector.
 """
 
 from __future__ import annotations
@@ -135,6 +135,19 @@ class Columns:
             bytes=array("i", bytes(4 * n)),
             source=array("b", [-1]) * n,
         )
+
+    def append(self, due_s: float) -> int:
+        """One more empty row, due at `due_s`; its number, which is its place in the sequence too."""
+        i = len(self.due_s)
+        self.sequence.append(i)
+        self.due_s.append(due_s)
+        for times in (self.sent_s, self.first_byte_s, self.done_s):
+            times.append(math.nan)
+        for zeros in (self.status, self.reason, self.bytes):
+            zeros.append(0)
+        self.outcome.append(UNDECIDED)
+        self.source.append(-1)
+        return i
 
     def decide(self, i: int, verdict: Verdict) -> None:
         """Writes row `i`'s outcome."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,14 +31,16 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole load: what is asked of whom, when, from where, and for how long.
 
     Requests are due in [0, warmup_s + window_s); after that, at most `drain_s` are waited for answers. A
-    request's deadline is `timeout_s` after it was DUE. `in_flight_max` is the cap of all processes together;
-    `sources` are the local addresses that connections are bound to, in turn. Column files go to `directory`.
+    request's deadline is `timeout_s` after it was DUE. A closed load has no schedule, but `clients`, each due to
+    send again when it was answered; `rate_rps` then is the most that they can send. `in_flight_max` is the cap
+    of all processes together; `sources` are the local addresses that connections are bound to, in turn. Column
+    files go to `directory`.
     """
 
     host: Visible
     port: Port
     path: Annotated[str, Meta(pattern="^/[!-~]*$")]
-    arrivals: Literal["constant", "stages", "poisson"]
+    arrivals: Literal["constant", "stages", "poisson", "closed"]
     rate_rps: Positive
     window_s: Positive
     timeout_s: Positive
@@ -47,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     method: Literal["GET"] = "GET"
     stages: tuple[Stage, ...] = ()
     seed: int = 1
+    clients: Annotated[int, Meta(ge=1)] | None = None
     in_flight_max: Annotated[int, Meta(ge=1)] | None = None
     sources: tuple[Visible, ...] = ()
     processes: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -56,6 +60,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.arrivals == "stages" and not self.stages:
             raise ValueError('arrivals "stages" needs at least one stage')
+        if (self.arrivals == "closed") != (self.clients is not None):
+            raise ValueError('clients and arrivals "closed" need each other')
+        if self.clients is not None and self.processes > 1:
+            raise ValueError("a closed load is sent by one process")
         if len(self.sources) > 127:
             raise ValueError("at most 127 sources: the column that names them is one signed byte")
         if self.in_flight_max is not None and self.in_flight_max < self.processes:
@@ -70,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def share(self, k: int) -> Share:
         """What worker `k` sends, and when. Raises ValueError if there is no such worker or schedule."""
+        if self.arrivals == "closed":  # nobody knows before the answers are there
+            return Share(range(0), array("d"))
         due_s = offsets(self.arrivals, self.rate_rps, self.stages, self.end_s, self.seed)
         return share(due_s, k, self.processes)
 

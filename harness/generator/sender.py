@@ -147,9 +147,14 @@ class Sender:
     def _end(self, i: int, reason: type[BaseException]) -> None:
         gevent.kill(self._in_flight.pop(i), reason)
 
+    def _depart(self, i: int) -> float:
+        """Row `i` leaves now; the offset."""
+        self._columns.sent_s[i] = sent_s = self._now()
+        return sent_s
+
     def _request(self, i: int) -> None:
         columns, answer = self._columns, Answer()
-        columns.sent_s[i] = sent_s = self._now()
+        sent_s = self._depart(i)
         try:
             verdict = self._attempt(answer)
             done_s = self._now()
@@ -163,7 +168,10 @@ class Sender:
         columns.bytes[i] = min(answer.received_bytes, INT_MAX)
         columns.source[i] = answer.source
         self._decide(i, verdict)
-        if not self._in_flight and self._next == len(columns.due_s):
+        self._ended(i)
+
+    def _ended(self, i: int) -> None:
+        if not self._in_flight and self._next == len(self._columns.due_s):
             self._idle.set()
 
     def _attempt(self, answer: Answer) -> Verdict | None:

@@ -23,6 +23,7 @@ from locust.runners import Runner
 
 from harness.generator import messages
 from harness.generator.client import Client
+from harness.generator.closed import ClosedSender
 from harness.generator.ledger import OK, OUTCOMES, UNFINISHED, Columns, Counts, pack
 from harness.generator.messages import Account, Broken, Progress, Ready, Report, Start, dump
 from harness.generator.plan import Plan
@@ -71,7 +72,7 @@ class Worker:
         client = Client(plan.host, plan.port, plan.request(), plan.sources)
         # Locust's own statistics are seen on its page only: without it, 4 µs a request for nobody.
         observe = _statistics(runner.environment, plan, columns) if plan.web_port else None
-        self._sender = Sender(columns, client, plan.timeout_s, plan.cap(index), observe)
+        self._sender = _sender(plan, index, columns, client, observe)
         pauses = _still_collector()
         runner.send_message(messages.READY, dump(Ready(index, os.getpid())))
         cpu = _WindowCpu(plan)
@@ -103,6 +104,12 @@ class Worker:
             now = self._sender.snapshot()._asdict()
             now["latencies_s"] = now["latencies_s"].tobytes()
             runner.send_message(messages.PROGRESS, dump(Progress(_index(runner), **now)))
+
+
+def _sender(plan: Plan, index: int, columns: Columns, client: Client, observe: Observer | None) -> Sender:
+    if plan.clients is None:
+        return Sender(columns, client, plan.timeout_s, plan.cap(index), observe)
+    return ClosedSender(columns, client, plan.timeout_s, plan.clients, plan.end_s, observe)
 
 
 class _WindowCpu:

@@ -6,6 +6,7 @@
     tables, frames               cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
     figures, timelines, sweeps   the figures
+    pinning                      what shows a chapter of another kind: KINDS
     content, markdown, page      what the report says, and how it is written (html: escaped by construction)
     hgrm                         histograms for other tools
 
@@ -14,15 +15,32 @@ The same runs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd  # type: ignore[import-untyped]
+
 from harness.errors import MeasurementError
-from harness.report import content, figures, frames, hgrm, markdown, page, style, sweeps, timelines
-from harness.report.content import Picture, Report, slug
+from harness.report import (
+    content,
+    figures,
+    frames,
+    hgrm,
+    markdown,
+    page,
+    pinning,
+    style,
+    sweeps,
+    tables,
+    timelines,
+)
+from harness.report.conditions import ARMS
+from harness.report.content import Part, Report, slug
 from harness.report.drawing import Drawing
 from harness.report.load import Shelf, latencies_s, load
 from harness.report.rows import Chapter, chapters, without_valid_run
+from harness.report.tables import Table
 from harness.targets import load_targets
 
 __all__ = ["generate"]
@@ -33,6 +51,35 @@ FIGURES: tuple[Callable[[Chapter], Drawing | None], ...] = (
     figures.load,
     figures.pods,
     timelines.gc,
+)
+
+
+def _tables(chapter: Chapter, _: Path) -> Mapping[str, Table]:
+    return {"results": tables.results(chapter), "costs": tables.costs(chapter)}
+
+
+def _drawings(chapter: Chapter) -> Sequence[Drawing]:
+    drawings = [drawing for draw in FIGURES if (drawing := draw(chapter)) is not None]
+    return [*drawings, *sweeps.drawings(chapter)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the chapters of one kind are shown: tables by name, figures, and the frame that becomes the CSV.
+
+    The path is that of the results: a kind may keep more there than runs.
+    """
+
+    is_of: Callable[[Chapter], bool]
+    tables: Callable[[Chapter, Path], Mapping[str, Table]]
+    drawings: Callable[[Chapter], Sequence[Drawing]]
+    frame: Callable[[Sequence[Chapter], Path], pd.DataFrame]
+
+
+# The first kind that a chapter is of shows it.
+KINDS: tuple[Kind, ...] = (
+    Kind(pinning.is_of, pinning.tables, pinning.drawings, pinning.frame),
+    Kind(lambda _: True, _tables, _drawings, lambda book, _: frames.frame(book)),
 )
 
 
@@ -54,11 +101,13 @@ def generate(results: Path) -> list[Path]:
     with style.applied():
         for scenario in shelf.scenarios():
             own = [chapter for chapter in book if chapter.scenario == scenario]
-            sections.append(content.section(scenario, own, shelf, never_valid, _pictures))
+            sections.append(
+                content.section(scenario, own, shelf, never_valid, lambda chapter: _part(chapter, results))
+            )
     runs = tuple(stored.run for stored in shelf.valid)
     report = Report(tuple(sections), runs, shelf.discarded, content.where(runs))
     return [
-        *_write_tables(results / "tables", shelf, book),
+        *_write_tables(results, shelf, book),
         *_write_pictures(results / "figures", report),
         *_write_histograms(results / "histograms", shelf),
         _write(results / "report.md", markdown.render(report)),
@@ -66,21 +115,26 @@ def generate(results: Path) -> list[Path]:
     ]
 
 
-def _pictures(chapter: Chapter) -> tuple[Picture, ...]:
-    home = f"{slug(chapter.scenario)}-{chapter.arm}"
-    drawings = [drawing for draw in FIGURES if (drawing := draw(chapter)) is not None]
-    return tuple(
-        content.picture(drawing, home, style.rendered(drawing.figure))
-        for drawing in [*drawings, *sweeps.drawings(chapter)]
+def _kind(chapter: Chapter) -> Kind:
+    return next(kind for kind in KINDS if kind.is_of(chapter))
+
+
+def _part(chapter: Chapter, results: Path) -> Part:
+    home, kind = f"{slug(chapter.scenario)}-{chapter.arm}", _kind(chapter)
+    pictures = tuple(
+        content.picture(drawing, home, style.rendered(drawing.figure)) for drawing in kind.drawings(chapter)
     )
+    return Part(ARMS[chapter.arm], kind.tables(chapter, results), pictures)
 
 
-def _write_tables(home: Path, shelf: Shelf, book: list[Chapter]) -> list[Path]:
+def _write_tables(results: Path, shelf: Shelf, book: list[Chapter]) -> list[Path]:
+    home = results / "tables"
     home.mkdir(parents=True, exist_ok=True)
     written = []
     for scenario in shelf.scenarios():
         path = home / f"{slug(scenario)}.csv"
-        frames.write_csv([chapter for chapter in book if chapter.scenario == scenario], path)
+        own = [chapter for chapter in book if chapter.scenario == scenario]
+        frames.write_csv(_kind(own[0]).frame(own, results), path)
         written.append(path)
     return written
 

@@ -1,4 +1,4 @@
-"""What the article measured, as data, so that it stands beside what is measured here.
+"""What the articles measured, as data, so that it stands beside what is measured here.
 
 "Execution models under LLM latency" (M. Matei, H. Marc, D. Gabor): Quarkus on a JVM, one pod of 4 CPUs and 2 GB,
 W = 20 ms + 20 s, constant arrival rate. It does not say of what its CPU percentage is a share.
@@ -90,3 +90,27 @@ def counterpart(model: str, w_s: float, pool: int | None) -> Configuration | Non
     if abs(w_s / W_S - 1) > 0.005 or pool not in (None, POOL_THREADS):
         return None
     return COUNTERPARTS.get(model)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one endpoint did in a window: completions, calls in flight upstream, pins, median wait."""
+
+    ok: int
+    in_flight: int
+    latency_p50_s: float
+    pins: int | None = None  # of platform threads there can be none
+
+
+# "Pinning, and admission without a bound" (Spring on JDK 21): medians of three windows of the pinning lab.
+PINNING_CLIENTS = 100
+PINNING_W_S = 0.2
+PINNING_WINDOW_S = 30.0
+PLATFORM, VIRTUAL = "platform threads", "virtual threads"
+PINNING: Mapping[str, Mapping[str, Held]] = {
+    "plain": {PLATFORM: Held(14_009, 100, 0.20693), VIRTUAL: Held(14_449, 100, 0.20590, 0)},
+    "sync-striped": {PLATFORM: Held(14_398, 100, 0.20583), VIRTUAL: Held(392, 1, 10.26973, 579)},
+    "lock-striped": {PLATFORM: Held(14_446, 100, 0.20544), VIRTUAL: Held(13_435, 100, 0.20634, 0)},
+    "sync-shared": {PLATFORM: Held(220, 100, 15.40687), VIRTUAL: Held(246, 2, 20.18352, 345)},
+    "lock-shared": {PLATFORM: Held(246, 145, 20.44874), VIRTUAL: Held(174, 100, 20.47181, 0)},
+}

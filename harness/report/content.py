@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.report import article, tables
-from harness.report.conditions import ARMS, Condition, printable
+from harness.report import article
+from harness.report.conditions import Condition, printable
 from harness.report.drawing import Drawing
 from harness.report.load import Discarded, Shelf
 from harness.report.metrics import given
@@ -39,6 +39,11 @@ HOW_TO_READ: Mapping[str, str] = {
     "a–b": "The value is the median over runs; a–b is its 95 % interval, bootstrapped over runs (with few runs it "
     "cannot reach beyond them, and is short of 95 %). It is left out for a single run, and where it reads like the "
     "value itself.",
+    "pins": "How often a loop or hub was held without working, counted in the pod over the whole run: a wall time of "
+    "1 ms or more off the CPU between two switches. “Of its own handler”: the part of the requests whose pin is laid "
+    "at the door of the endpoint that was asked.",
+    "expected": "From the number of clients, W and the endpoint alone, before anything ran.",
+    "bystander": "How long another, light request waited meanwhile. “≥”: the probe timed out.",
     "–": "Not measured; the reason stands below the table.",
     "article": "Measured by its authors on a JVM with 4 CPUs. It does not say of what its CPU percentage is a "
     "share. “>” marks a limit that was not reached.",
@@ -58,11 +63,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """One arm of a scenario."""
+    """One arm of a scenario; its tables by name."""
 
     title: str
-    results: Table
-    costs: Table
+    tables: Mapping[str, Table]
     pictures: tuple[Picture, ...]
 
 
@@ -100,19 +104,16 @@ def section(
     chapters: Sequence[Chapter],
     shelf: Shelf,
     never_valid: Mapping[Condition, list[Discarded]],
-    pictures: Callable[[Chapter], tuple[Picture, ...]],
+    part: Callable[[Chapter], Part],
 ) -> Section:
-    """One scenario's section; `pictures` draws a chapter's figures."""
+    """One scenario's section; `part` shows a chapter."""
     runs = [run for chapter in chapters for run in chapter.runs]
     return Section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
         facts=_facts(runs),
-        parts=tuple(
-            Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
-            for chapter in chapters
-        ),
+        parts=tuple(map(part, chapters)),
         discarded=tuple(_discarded(scenario, shelf, never_valid)),
     )
 
@@ -144,11 +145,22 @@ def picture(drawing: Drawing, home: str, files: Mapping[str, bytes]) -> Picture:
 def _facts(runs: Sequence[Run]) -> dict[str, str]:
     return {
         "W": _range([run.scenario.w_s for run in runs], " s"),
-        "λ": _range([run.scenario.load.rate_rps for run in runs], "/s"),
+        **_offered(runs),
         "arrivals": _several(run.scenario.load.arrivals for run in runs),
         "window": _range([run.scenario.load.window_s for run in runs], " s"),
         "CPUs of the pod": _several(str(run.scenario.pod.cpus or "not confined") for run in runs),
         "commit": _several(map(_commit, runs)),
+    }
+
+
+def _offered(runs: Sequence[Run]) -> dict[str, str]:
+    loads = [run.scenario.load for run in runs]
+    rates = [load.rate_rps for load in loads if load.clients is None]
+    clients = [float(load.clients) for load in loads if load.clients is not None]
+    return {
+        name: _range(values, unit)
+        for name, values, unit in (("λ", rates, "/s"), ("clients", clients, ""))
+        if values
     }
 
 

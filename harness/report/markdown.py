@@ -47,7 +47,7 @@ def _section(section: Section) -> Iterable[str]:
 
 def _part(part: Part) -> Iterable[str]:
     yield f"### {escape(part.title)}"
-    for table in (part.results, part.costs):
+    for table in part.tables.values():
         yield _table(table)
         if table.notes:
             yield "\n".join(f"- {escape(note)}" for note in table.notes)

@@ -108,6 +108,13 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric("gc_pause_total_s", "GC, total", lambda run: run.resources.gc_pause_s.total, MILLISECONDS),
         Metric("gc_pause_max_s", "GC, longest", lambda run: run.resources.gc_pause_s.max, MILLISECONDS),
+        Metric(
+            "pins_per_request",
+            "pins / request",
+            lambda run: run.pins.per_request if run.pins else None,
+            RATIO,
+        ),
+        Metric("pinned_s", "held by pins", lambda run: run.pins.seconds if run.pins else None, MILLISECONDS),
         Metric("send_lag_p99_s", "send lag p99", lambda run: run.summary.send_lag_s.p99, MILLISECONDS),
         Metric("rate_predicted_rps", "predicted rate", lambda run: run.prediction.rate_max_rps, RATE),
         Metric("measured_over_predicted", "measured / predicted", lambda run: run.prediction.ratio, RATIO),
@@ -135,8 +142,20 @@ def why_empty(metric: Metric, runs: Iterable[Run]) -> str:
     return "; ".join(reasons)
 
 
+_WHY_EMPTY = {
+    "pins_per_request": "not counted: pod.pins=on counts them",
+    "pinned_s": "not counted: pod.pins=on counts them",
+    "attributed_share": "no pin is expected",
+}
+
+
 def _why_empty(metric: Metric, run: Run) -> str:
-    if metric.key.startswith("latency_p99"):
-        return f"n = {run.summary.latency_s.n:,}, p99 needs {statistics.least_n(99)}"
+    n = run.summary.latency_s.n if metric.key.startswith("latency_p99") else None
+    if metric.key == "bystander_p99_s" and run.bystander is not None:
+        n = run.bystander.n
+    if n is not None:
+        return f"n = {n:,}, p99 needs {statistics.least_n(99)}"
+    if metric.key in _WHY_EMPTY:
+        return _WHY_EMPTY[metric.key]
     noted = [note for note in run.notes if metric.note and note.startswith(f"{metric.note}: ")]
     return noted[0].partition(": ")[2] if noted else "not measured"

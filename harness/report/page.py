@@ -21,6 +21,7 @@ from harness.rules import Check
 from harness.run import Run
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+FRAMES = 4  # of a stack, the innermost
 VERDICTS: Mapping[bool | None, str] = {True: "passed", False: "failed", None: "not judged"}
 
 
@@ -85,10 +86,10 @@ def _section(section: Section) -> Html:
 def _part(section: Section, place: int, part: Part) -> Html:
     return joined(
         _heading("h3", part.title, f"scenario-{section.name}-{place + 1}"),
-        _table(part.results, f"{section.scenario}: results"),
-        _notes(part.results.notes),
-        _table(part.costs, f"{section.scenario}: costs"),
-        _notes(part.costs.notes),
+        [
+            joined(_table(table, f"{section.scenario}: {name}"), _notes(table.notes))
+            for name, table in part.tables.items()
+        ],
         [_figure(picture) for picture in part.pictures],
     )
 
@@ -121,18 +122,44 @@ def _cell(cell: Shown) -> Html:
 def _run(run: Run) -> Html:
     judged = sum(check.ok is not None for check in run.verdict.checks)
     word = element("strong", "valid", class_="good")
-    rate = given(run.scenario.load.rate_rps)
+    load = run.scenario.load
+    offered = f"λ = {given(load.rate_rps)}/s" if load.clients is None else f"{load.offer} on {load.route}"
     head = element(
         "summary",
         element("code", run.id),
-        f": {printable(run.scenario.name)}, λ = {rate}/s, {run.scenario.load.regime}, ",
+        f": {printable(run.scenario.name)}, {offered}, {load.regime}, ",
         word,
         f", {judged} of {len(run.verdict.checks)} checks judged",
     )
     lines = tuple(_check(check) for check in run.verdict.checks)
     table = Table(("check", "verdict", "value", "limit", "in words"), lines, ())
     notes = _notes([printable(note) for note in run.notes])
-    return element("details", head, _table(table, f"Checks of {run.id}", "checks"), notes, id=_anchor(run.id))
+    checks = _table(table, f"Checks of {run.id}", "checks")
+    return element("details", head, checks, _pins(run), notes, id=_anchor(run.id))
+
+
+def _pins(run: Run) -> Html:
+    """Who held the loop or hub, and where it stood when it was caught first."""
+    if run.pins is None or not run.pins.count:
+        return Html()
+    lines = tuple(
+        Line(
+            printable(handler),
+            (
+                Shown(f"{found.count:,}"),
+                Shown("" if found.per_request is None else number(found.per_request)),
+                Shown(number(found.seconds)),
+                Shown(
+                    printable(
+                        " ← ".join(reversed(found.stacks[0][-FRAMES:])) if found.stacks else "not caught"
+                    )
+                ),
+            ),
+        )
+        for handler, found in run.pins.handlers.items()
+    )
+    headers = ("pins of", "count", "a request", "held for (s)", "caught at")
+    return _table(Table(headers, lines, ()), f"Pins of {run.id}", "checks")
 
 
 def _check(check: Check) -> Line:

@@ -67,9 +67,11 @@ def results(chapter: Chapter) -> Table:
 
 
 def costs(chapter: Chapter) -> Table:
-    """What a request and a request in flight cost."""
+    """What a request and a request in flight cost, and where they were counted, pins."""
+    counted = any(run.pins is not None for run in chapter.runs)
+    columns = (*COSTS, *PINS) if counted else COSTS
     return _table(
-        COSTS, [Line(row.label, tuple(column.show(row) for column in COSTS)) for row in chapter.rows]
+        columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in chapter.rows]
     )
 
 
@@ -173,6 +175,9 @@ COSTS: tuple[Column, ...] = tuple(
 )
 
 
+PINS: tuple[Column, ...] = tuple(of_metric(key) for key in ("pins_per_request", "pinned_s"))
+
+
 def _of_article(configuration: article.Configuration, load: article.Load) -> Line:
     cells = tuple(Shown(column.beside(configuration, load)) for column in RESULTS)
     return Line(f"article: {configuration.name} (JVM, 4 CPUs)", cells, of_article=True)
@@ -180,10 +185,10 @@ def _of_article(configuration: article.Configuration, load: article.Load) -> Lin
 
 def _table(columns: Sequence[Column], lines: Sequence[Line]) -> Table:
     headers = tuple(column.header for column in columns)
-    return Table(("condition", *headers), tuple(lines), tuple(_notes(headers, lines)))
+    return Table(("condition", *headers), tuple(lines), tuple(empty_cells(headers, lines)))
 
 
-def _notes(headers: Sequence[str], lines: Sequence[Line]) -> list[str]:
+def empty_cells(headers: Sequence[str], lines: Sequence[Line]) -> list[str]:
     """Why cells are empty, each reason once."""
     where: dict[tuple[str, str], list[str]] = {}
     for line in lines:

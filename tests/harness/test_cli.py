@@ -36,6 +36,14 @@ REFUSED = [
     ("gate asyncio --base-ref no-such-revision", "--base-ref no-such-revision"),
     ("gate nobody", "unknown target"),
     ("capacity nobody", "unknown target"),
+    ("pinning nobody", "unknown target"),
+    ("pinning asyncio --scenario rag", 'arrivals = "closed"'),
+    ("pinning asyncio --set pod.hold=off", 'hold = "on"'),
+    ("check asyncio --scenario pinning --rate 5", "the clients of a closed load"),
+    ("bench asyncio --scenario pinning", "no rate to vary"),
+    ("capacity asyncio --scenario pinning", "no rate to vary"),
+    ("gate asyncio --scenario pinning", "no rate to vary"),
+    ("baseline asyncio --scenario pinning", "no rate to vary"),
 ]
 
 

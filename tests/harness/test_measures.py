@@ -10,6 +10,7 @@ import pytest
 
 from harness import measures, preflight, scenario, targets
 from harness.generator.messages import Account
+from harness.run import HandlerPins
 from harness.sampler import COLUMNS
 from harness.validity import judge
 
@@ -194,6 +195,45 @@ def test_a_saturated_pool_is_measured_by_its_throughput() -> None:
     assert "saturation" in failed(
         recorded(target="threadpool", regime="saturated", in_flight=np.full(15, 100.0))
     )
+
+
+def closed(route: str = "/hold/plain", **changes: Any) -> measures.Recorded:
+    """The perfect run, asked by its 200 clients on a route that calls the model only."""
+    run = recorded(upstream_search_total=np.zeros(15))
+    load = msgspec.structs.replace(run.scenario.load, arrivals="closed", clients=200, route=route, **changes)
+    requests = {**run.requests, "due_s": run.requests["sent_s"]}
+    wanted = msgspec.structs.replace(run.scenario, load=load)
+    return msgspec.structs.replace(run, scenario=wanted, requests=requests)
+
+
+def test_a_closed_run_is_judged_by_what_its_route_asks_and_its_clients_hold() -> None:
+    run = closed()
+    assert failed(run) == set()
+    figures = measures.measure(run).figures
+    assert (figures.vector_calls, figures.llm_calls, figures.client_expected) == (0, 1, 200)
+    assert failed(closed(route="/rag")) == {"upstream_reached"}
+    idle = msgspec.structs.replace(run, requests={**run.requests, "sent_s": run.requests["sent_s"] + 0.5})
+    assert "little_client" in failed(idle), "a client that does not ask again is seen"
+
+
+def test_pins_are_for_each_request_that_completed_in_the_whole_run() -> None:
+    counted = {"/rag": HandlerPins(count=11, seconds=0.5)}
+    run = msgspec.structs.replace(recorded(), pins=counted)
+    found = measures.measure(run)
+    assert found.pins is not None
+    assert (found.pins.count, found.pins.per_request) == (11, 0.01)
+    assert (found.figures.pins, found.figures.pins_per_request, found.figures.pinned_s) == (11, 0.01, 0.5)
+    assert measures.measure(recorded()).pins is None
+    limits = msgspec.structs.replace(run.scenario.limits, pins_per_request=0.009)
+    assert "pins" in judge(found.figures, limits).reason
+
+
+def test_a_bystander_is_that_of_the_window() -> None:
+    probes = {"due_s": np.arange(0.0, 15.0, 0.1), "latency_s": np.full(150, 0.004)}
+    found = measures.measure(msgspec.structs.replace(closed(bystander="/health"), probes=probes)).bystander
+    assert found is not None
+    assert (found.route, found.n, found.p50) == ("/health", round(WINDOW / 0.1), 0.004)
+    assert measures.measure(closed()).bystander is None
 
 
 def test_a_target_without_gauges_is_measured_from_outside_and_says_so() -> None:

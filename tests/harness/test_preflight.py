@@ -89,6 +89,19 @@ def test_cpus_are_apart_where_there_are_enough_and_a_note_says_where_not(
     assert any("share" in note for note in found.notes) == shared
 
 
+def test_a_closed_load_is_in_flight_with_its_clients_and_sent_by_one_process() -> None:
+    found = layout(name="pinning")
+    assert (found.in_flight, found.generators, found.workers) == (100, 1, 1)
+    many = layout("threadpool", name="pinning", load__clients="5000")
+    assert (many.in_flight, many.generators) == (200, 1), (
+        "the pool holds no more, the others wait at the client"
+    )
+    with pytest.raises(ScenarioError, match=r"load.clients: 19,000 need more than .* use at most 18,878"):
+        layout("threadpool", name="pinning", load__clients="19000")
+    with pytest.raises(ScenarioError, match=r"too few descriptors.* or lower load.clients"):
+        layout(name="pinning", load__clients="30000", pod__workers="1")
+
+
 def test_this_machine_has_limits() -> None:
     here = preflight.Host.here()
     assert here.cpus

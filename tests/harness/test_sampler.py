@@ -118,6 +118,8 @@ def test_a_total_is_of_what_is_there() -> None:
     assert total({"a": 1.0, "b": 2.0}, ("a", "b")) == 3
     assert total({"a": 1.0}, ("a", "b")) == 1
     assert math.isnan(total({"c": 1.0}, ("a", "b")))
+    labelled = {'pins{handler="a"}': 1.0, 'pins{handler="b"}': 2.0, "pins_created": 9.0}
+    assert total(labelled, ("pins{",)) == 3
 
 
 class Holder:

@@ -92,6 +92,69 @@ def test_options_change_the_file(tmp_path: Path) -> None:
     assert read.limits.send_lag_p99_s == 0.025
 
 
+CLOSED = PLAIN.replace('rate = "10/s"', 'arrivals = "closed"\nclients = 100')
+
+
+def test_a_closed_load_has_clients_and_the_rate_that_they_can_ask_for(tmp_path: Path) -> None:
+    read = load_text(tmp_path, CLOSED, load__bystander="/health")
+    assert (read.load.arrivals, read.load.clients, read.load.bystander) == ("closed", 100, "/health")
+    assert read.load.rate_rps == pytest.approx(100 / 1.02)
+    assert read.in_flight == 100
+    assert scenario.arrivals_in_window(read.load) == pytest.approx(60 * 100 / 1.02)
+    assert read.load.offer == "100 clients, closed model"
+    assert scenario.warnings(read) == []
+    assert msgspec.json.decode(msgspec.json.encode(read), type=Scenario) == read
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("clients = 100", "", ["mine.toml:3: load.clients: missing", "clients = 100"]),
+        ("clients = 100", "clients = 0", [":5: load.clients: ", ">= 1"]),
+        ("clients = 100", 'clients = 100\nrate = "5/s"', [":6: load.rate: the clients", "leave it out"]),
+        ("clients = 100", "clients = 100\nin_flight_max = 100", [":6: load.in_flight_max: the clients"]),
+        ('"closed"', '"poisson"', [':5: load.clients: clients need arrivals = "closed"', 'found "poisson"']),
+        ("clients = 100", "clients = 100\nbystander = 'health'", [":6: load.bystander: "]),
+        (
+            "clients = 100",
+            'clients = 100\nstages = [{duration = "2 s", rate = "1/s"}]',
+            ['load.stages: stages need arrivals = "stages", found "closed"'],
+        ),
+    ],
+)
+def test_a_closed_load_is_refused_with_its_place(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
+    assert old in CLOSED
+    with pytest.raises(ScenarioError) as refused:
+        load_text(tmp_path, CLOSED.replace(old, new))
+    for word in words:
+        assert word in str(refused.value)
+
+
+def test_a_rate_given_to_a_closed_load_is_refused_by_the_option() -> None:
+    with pytest.raises(ScenarioError, match=r"--rate: load.rate: the clients of a closed load"):
+        scenario.load("pinning", {"rate": "5"})
+
+
+@pytest.mark.parametrize(
+    ("route", "w_s"), [("/rag", 1.02), ("/mine", 1.02), ("/hold/plain", 1.0), ("/hold/sync-shared", 1.0)]
+)
+def test_w_is_that_of_the_calls_that_a_route_makes(tmp_path: Path, route: str, w_s: float) -> None:
+    assert load_text(tmp_path, PLAIN, load__route=route).w_s == pytest.approx(w_s)
+
+
+@pytest.mark.parametrize("name", ["pinning", "pinning-compressed"])
+def test_the_labs_that_come_with_the_project(name: str) -> None:
+    """One after the other, the last client waits for all; a turn may serve them backwards, so for twice as many."""
+    read = scenario.load(name)
+    clients = read.load.clients or 0
+    assert read.load.drain_s > clients * read.w_s
+    assert read.load.timeout_s > 2 * clients * read.w_s
+    assert read.pod.options == {"hold": "on", "pins": "on"}
+    assert read.load.bystander == "/health"
+
+
 @pytest.mark.parametrize("name", ["rag", "rag-compressed"])
 def test_the_scenarios_that_come_with_the_project(name: str) -> None:
     read = scenario.load(name)

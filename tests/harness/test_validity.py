@@ -68,6 +68,9 @@ STEADY = Figures(
     source_unchanged=True,
     samples_expected=110,
     samples_missed=0,
+    pins=5,
+    pins_per_request=0.0001,
+    pinned_s=0.02,
 )
 # A pool of 200 under 12/s: it carries 9.99/s, the rest waits; what waits too long times out.
 SATURATED = msgspec.structs.replace(
@@ -95,8 +98,11 @@ SATURATED = msgspec.structs.replace(
     upstream_expected=200.0,
 )
 NAMES = [rule.name for rule in RULES]
-LIMITS = Limits()
-KNOWN = {"regime", "arrivals", "random_delays", "shared_cpus", "w_s", "warmup_s", "window_s", "timeout_s"}
+LIMITS = Limits(pins_per_request=0.05)
+KNOWN = {
+    *("regime", "arrivals", "random_delays", "shared_cpus", "w_s", "warmup_s", "window_s", "timeout_s"),
+    *("vector_calls", "llm_calls"),
+}
 
 
 def with_(figures: Figures, **changes: Any) -> Figures:
@@ -107,6 +113,9 @@ def check(name: str, figures: Figures, limits: Limits = LIMITS) -> Check:
     return next(c for c in judge(figures, limits).checks if c.name == name)
 
 
+# A route that makes one call, to the model.
+HELD = with_(STEADY, vector_calls=0, vector_hits=0)
+
 # name, the run it applies to, figures at the limit, figures just beyond it
 CASES: list[tuple[str, Figures, dict[str, Any], dict[str, Any]]] = [
     ("ledger", STEADY, {"failed": 10, "completed": 29_990}, {"completed": 29_999}),
@@ -115,6 +124,9 @@ CASES: list[tuple[str, Figures, dict[str, Any], dict[str, Any]]] = [
     ("upstream_reached", STEADY, {"completed_in_all": 42_400, "llm_hits": 42_400}, {"llm_hits": 42_499}),
     ("upstream_reached", STEADY, {"completed_in_all": 42_400}, {"llm_hits": 42_501}),
     ("upstream_reached", STEADY, {"vector_hits": 42_500}, {"vector_hits": 0}),
+    ("upstream_reached", HELD, {"vector_hits": 0}, {"vector_hits": 1}),
+    ("upstream_reached", HELD, {"completed_in_all": 42_400, "llm_hits": 42_400}, {"llm_hits": 42_501}),
+    ("upstream_reached", with_(HELD, llm_calls=0, llm_hits=0), {"vector_hits": 0}, {"llm_hits": 1}),
     ("latency_floor", STEADY, {"service_min_s": 20.019}, {"service_min_s": 20.0189}),
     ("completions", STEADY, {"completed": 1}, {"completed": 0}),
     ("failures", STEADY, {"failed": 0}, {"failed": 1}),
@@ -152,6 +164,7 @@ CASES: list[tuple[str, Figures, dict[str, Any], dict[str, Any]]] = [
     ("cpu_separation", STEADY, {"cpu_shared_share": 0.8}, {"cpu_shared_share": 0.81}),
     ("cpu_steal", STEADY, {"cpu_steal_share": 0.05}, {"cpu_steal_share": 0.051}),
     ("warmup_covers_w", STEADY, {"warmup_s": 20.02}, {"warmup_s": 20.0}),
+    ("pins", STEADY, {"pins_per_request": 0.05}, {"pins_per_request": 0.051}),
 ]
 IDS = [f"{name}-{i}" for i, (name, *_) in enumerate(CASES)]
 
@@ -221,6 +234,10 @@ def test_a_good_run_is_valid(figures: Figures) -> None:
                 *("throughput_matches_offered", "warmup_covers_w"),
             },
         ),
+        (
+            {"arrivals": "closed"},
+            {"saturation", "send_lag_p99", "little_handlers", "drift", "throughput_matches_offered"},
+        ),
         ({"random_delays": True}, {"saturation", "latency_floor", "little_upstream"}),
         ({"shared_cpus": False}, {"saturation", "cpu_separation"}),
     ],
@@ -285,6 +302,13 @@ def test_a_server_that_never_calls_the_upstream_is_found_out() -> None:
 def test_nothing_measured_is_not_valid() -> None:
     nothing = Figures(w_s=20.02, warmup_s=25.0, window_s=60.0, timeout_s=60.0)
     assert judge(nothing, LIMITS).reason == "completions"
+
+
+def test_without_a_limit_a_figure_is_shown_and_not_judged() -> None:
+    shown = check("pins", with_(STEADY, pins=400, pins_per_request=1.0), Limits())
+    assert (shown.ok, shown.value, shown.limit) == (None, 1.0, None)
+    assert "400 pins" in shown.detail
+    assert shown.detail.endswith("limit none: not judged")
 
 
 def test_random_arrivals_have_a_wider_throughput_limit() -> None:

@@ -1,4 +1,4 @@
-"""The generator as a process of its own (Locust would patch this one) against a server that misbehaves."""
+"""The generator against a server that misbehaves."""
 
 from __future__ import annotations
 
@@ -7,166 +7,12 @@ import math
 import os
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-
-from harness.generator.ledger import OUTCOMES, REASONS, Columns, count, unpack
-
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class Server:
-    """Answers with `data` after `wait_s`; a thread per connection, for loads of a few requests."""
-
-    def __init__(self, data: bytes = OK, wait_s: float = 0.0, leave: bool = False) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port: int = self._listener.getsockname()[1]
-        self.requests: list[str] = []
-        self._data = data
-        self._wait_s = wait_s
-        self._leave = leave  # after an answer, without having said so
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, (address, _) = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock, address), daemon=True).start()
-
-    def _serve(self, sock: socket.socket, address: str) -> None:
-        try:
-            with sock:
-                while sock.recv(4096):
-                    self.requests.append(address)
-                    time.sleep(self._wait_s)
-                    sock.sendall(self._data)
-                    if self._leave:
-                        return
-        except OSError:
-            return  # the generator gave up
-
-
-class Generator:
-    """A generator process and what it says."""
-
-    def __init__(self, directory: Path, plan: dict[str, Any], prefix: Sequence[str]) -> None:
-        file = directory / "plan.json"
-        file.write_text(json.dumps(plan))
-        command = [*prefix, sys.executable, "-m", "harness.generator", str(file)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.events: list[dict[str, Any]] = []
-
-    def say(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def until(self, event: str) -> dict[str, Any]:
-        """Reads up to an event of that name."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.events.append(json.loads(line))
-            if self.events[-1]["event"] == event:
-                return self.events[-1]
-        pytest.fail(f"no {event!r} event in {self.events}")
-
-    def go(self) -> list[int]:
-        """Gives the signal once all are ready; the workers' process ids."""
-        pids: list[int] = self.until("ready")["pids"]
-        self.say("go")
-        self.until("start")
-        return pids
-
-    def columns(self) -> list[Columns]:
-        """What each worker wrote, once done."""
-        done = self.until("done")
-        assert self.process.wait(timeout=20) == 0
-        columns = [unpack(Path(file).read_bytes()) for file in done["files"]]
-        for worker, rows in zip(done["workers"], columns, strict=True):
-            counts = count(rows.outcome)
-            assert counts.undecided == 0
-            assert (worker["planned"], worker["sent"], worker["unsent"]) == (
-                len(rows.sequence),
-                counts.sent,
-                counts.unsent,
-            )
-            assert counts.planned == counts.sent + counts.unsent
-            assert sum(math.isnan(sent_s) for sent_s in rows.sent_s) == counts.unsent
-        return columns
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-
-
-Serve = Callable[..., Server]
-Generate = Callable[..., Generator]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    servers: list[Server] = []
-
-    def make(*args: Any, **options: Any) -> Server:
-        servers.append(Server(*args, **options))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.close()
-
-
-@pytest.fixture
-def generate(tmp_path: Path) -> Iterator[Generate]:
-    generators: list[Generator] = []
-    plan = {
-        "host": "127.0.0.1",
-        "path": "/rag",
-        "arrivals": "constant",
-        "rate_rps": 20,
-        "window_s": 1,
-        "drain_s": 2,
-        "timeout_s": 5,
-        "lead_s": 0.05,
-        "directory": str(tmp_path / "columns"),
-    }
-
-    def start(port: int, *, prefix: Sequence[str] = (), **fields: Any) -> Generator:
-        generators.append(Generator(tmp_path, plan | fields | {"port": port}, prefix))
-        return generators[-1]
-
-    yield start
-    for generator in generators:
-        generator.close()
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def tally(rows: Columns) -> dict[tuple[str, str], int]:
-    """How many rows have which outcome and reason, by name."""
-    pairs = [(OUTCOMES[o], REASONS[r]) for o, r in zip(rows.outcome, rows.reason, strict=True)]
-    return {pair: pairs.count(pair) for pair in pairs}
+from generator_support import OK, Generate, Serve, tally, unused_port
 
 
 def test_every_request_of_the_schedule_is_sent_once_and_on_time(serve: Serve, generate: Generate) -> None:

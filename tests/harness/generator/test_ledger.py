@@ -79,6 +79,13 @@ def test_closing_decides_by_whether_a_request_had_left() -> None:
     assert [REASONS[reason] for reason in ledger.reason] == ["", "", "stopped"]
 
 
+@given(st.lists(st.floats(0, 100)))
+def test_rows_that_are_appended_are_as_those_that_were_planned(due_s: list[float]) -> None:
+    grown = Columns.of(Share(range(0), array("d")))
+    assert [grown.append(at_s) for at_s in due_s] == list(range(len(due_s)))
+    assert pack(grown) == pack(Columns.of(Share(range(len(due_s)), array("d", due_s))))
+
+
 @given(rows)
 def test_columns_survive_packing(rows: list[tuple[int, bool]]) -> None:
     ledger = columns(len(rows))

@@ -46,6 +46,10 @@ def test_a_plan_is_read_from_its_file(tmp_path: Path) -> None:
         ({"method": "POST"}, "method"),
         ({"arrivals": "bursts"}, "arrivals"),
         ({"arrivals": "stages"}, "at least one stage"),
+        ({"arrivals": "closed"}, "need each other"),
+        ({"clients": 3}, "need each other"),
+        ({"arrivals": "closed", "clients": 0}, "clients"),
+        ({"arrivals": "closed", "clients": 3, "processes": 2}, "by one process"),
         ({"in_flight_max": 1, "processes": 2}, "leaves some of 2 processes without"),
         ({"sources": ["127.0.0.1"] * 128}, "at most 127 sources"),
         ({"speed": 1}, "speed"),
@@ -71,6 +75,11 @@ def test_without_a_cap_there_is_none_for_anybody() -> None:
 def test_shares_are_disjoint_and_complete(processes: int) -> None:
     sequences = [i for k in range(processes) for i in plan(processes=processes).share(k).sequence]
     assert sorted(sequences) == list(range(300))  # 5/s x 60 s
+
+
+def test_a_closed_load_has_no_schedule() -> None:
+    sequence, due_s = plan(arrivals="closed", clients=3).share(0)
+    assert (len(sequence), len(due_s)) == (0, 0)
 
 
 @pytest.mark.parametrize(

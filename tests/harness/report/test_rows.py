@@ -42,7 +42,7 @@ def rows(results: Path) -> dict[str, Row]:
         ({"options": {"loop": "uvloop", "gc": "off", "backlog": 4096}}, "asyncio gc=off loop=uvloop"),
         ({"workers": 2}, "asyncio workers=2"),
         ({"w_s": 0.5}, "asyncio W=0.5 s"),
-        ({"route": "/health"}, "asyncio route=/health"),
+        ({"route": "/mine"}, "asyncio route=/mine"),
         ({"machine": "arm64"}, "asyncio machine=arm64, CPython 3.11.7"),
         ({"target": "mine", "options": {"a": 1}}, "mine a=1"),
         ({"target": "a\nb", "options": {}}, "a�b"),
