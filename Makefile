@@ -14,7 +14,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all capacity baseline gate report perf test lint types check lock clean
+.PHONY: help setup bench bench-all admission capacity baseline gate report perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
+
+admission: $(STAMP) ## overload before a database: 10 conditions, RUNS each; about 16 minutes
+	@$(HARNESS) admission --runs $(RUNS)
 
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it
 	@$(HARNESS) capacity $(MODEL) $(OPTIONS)

@@ -13,6 +13,7 @@ import msgspec
 
 from harness import bench as benches
 from harness import display, measures, preflight, records, targets
+from harness.cli_admission import admission
 from harness.cli_common import RESULTS, layout_for, prepare, reported, run_one, running, selection
 from harness.cli_gate import baseline, gate
 from harness.cli_sizing import capacity, plan
@@ -129,7 +130,7 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-for command in (capacity, plan, baseline, gate):
+for command in (capacity, plan, baseline, gate, admission):
     main.add_command(command)
 
 

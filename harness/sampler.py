@@ -37,6 +37,9 @@ POD_GAUGES = {
     "handled_seconds_total": ("http_server_request_duration_seconds_sum",),
     "permits": ("pod_permits",),
     "permits_in_use": ("pod_permits_in_use",),
+    "connections_used": ("db_client_connection_used",),
+    "connections_waiting": ("db_client_connection_pending_requests",),
+    "upstream_errors_total": ('http_server_requests_total{outcome="upstream_error"}',),
 }
 UPSTREAM_GAUGES = {
     "upstream_search_total": ('upstream_requests_total{route="search"}',),

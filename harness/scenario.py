@@ -2,7 +2,8 @@
 
 Everything that can be refused from the file alone is refused here, before anything starts; what needs the
 machine (descriptors, ports, CPUs) belongs to the preflight. W, the wait that a request cannot escape, is the
-sum of the mean delays; it sets the least window and the least cap on requests in flight (L = λW).
+sum of the mean delays of its upstream calls and of the time that it holds a connection to a database; it
+sets the least window and the least cap on requests in flight (L = λW).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Meta
 
 from harness import arrivals
 from harness.errors import ScenarioError
+from harness.routes import upstream_calls
 from harness.spelling import ROOT, Source, parse, read, suggest
 
 DIRECTORY = ROOT / "scenarios"
@@ -72,6 +74,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     llm: Delay
 
 
+class Database(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A PostgreSQL has to run beside the pod, and each request holds a connection to it for `hold_s`."""
+
+    hold_s: Positive = 0.1
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server under test; cpus = 0 does not confine it, descriptors = None is the process's hard limit."""
 
@@ -96,6 +104,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     drift_share_of_w: Share = 0.01
     throughput_share: Share = 0.01
     saturation_share: Share = 0.99
+    database_share: Share = 0.90
     kernel_events: Annotated[int, Meta(ge=0)] = 0
     descriptors_share: Share = 0.98
     timeout_share: Share = 0.99
@@ -111,13 +120,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     description: str = ""
     load: Load
     upstream: Upstream
+    database: Database | None = None
     pod: Pod = Pod()
     limits: Limits = Limits()
 
     @property
     def w_s(self) -> float:
-        """W: the mean wait of one request at the upstream, in seconds."""
-        return self.upstream.vector.mean_s + self.upstream.llm.mean_s
+        """W: the mean wait of one request, at the upstream and with a connection to the database, in seconds."""
+        called_s: float = sum(getattr(self.upstream, call).mean_s for call in upstream_calls(self.load.route))
+        return called_s + (self.database.hold_s if self.database else 0.0)
 
     @property
     def in_flight(self) -> float:
@@ -218,6 +229,8 @@ def _checked(scenario: Scenario, source: Source) -> Scenario:
     load = _with_rate(scenario.load, source)
     scenario = msgspec.structs.replace(scenario, load=load)
     w_s, in_flight = scenario.w_s, scenario.in_flight
+    if not w_s and not upstream_calls(load.route):
+        raise source.refuse("load.route", f"{load.route} asks a database: add a table [database]")
     if not w_s:
         raise source.refuse("upstream", "both delays are 0: W must be above 0")
     if load.window_s < w_s * (1 - 1e-9):

@@ -11,7 +11,20 @@ import math
 import msgspec
 
 from harness.figures import Figures
-from harness.rules import Check, Rule, off, own_cpus, random_delays, saturated, share, staged, steady
+from harness.rules import (
+    Check,
+    Rule,
+    abandoned,
+    database,
+    no_database,
+    off,
+    own_cpus,
+    random_delays,
+    saturated,
+    share,
+    staged,
+    steady,
+)
 from harness.scenario import Limits
 
 RECYCLED_SHARE = 0.001  # of the requests sent
@@ -38,8 +51,12 @@ def _unledgered(planned: int, sent: int, unsent: int, completed: int, failed: in
     return abs(planned - sent - unsent) + abs(sent - completed - failed - unfinished)
 
 
-def _unreached(sent: int, completed: int, vector: int, llm: int) -> float:
-    return sum(max(completed - hits, 0) + max(hits - sent, 0) for hits in (vector, llm))
+def _unreached(sent: int, completed: int, vector: int, llm: int, calls: tuple[str, ...]) -> float:
+    def wrong(hits: int, call: str) -> int:
+        low, high = (completed, sent) if call in calls else (0, 0)
+        return max(low - hits, 0) + max(hits - high, 0)
+
+    return wrong(vector, "vector") + wrong(llm, "llm")
 
 
 def _failed_share(failed: int, refused: int, timed_out: int, sent: int, completed: int, regime: str) -> float:
@@ -49,6 +66,11 @@ def _failed_share(failed: int, refused: int, timed_out: int, sent: int, complete
     # More load than the pod can carry is refused and times out by design; what breaks is still a failure.
     expected = refused + timed_out if regime == "saturated" else 0
     return share(failed - expected, sent)
+
+
+def _unsent_share(unsent: int, capped: int, planned: int, regime: str) -> float:
+    # load.in_flight_max is how many clients there are: who offers more than the pod carries runs out of them.
+    return share(unsent - (capped if regime == "saturated" else 0), planned)
 
 
 def _throughput_limit(figures: Figures, limits: Limits) -> float:
@@ -85,11 +107,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "upstream_reached",
-        ("sent_in_all", "completed_in_all", "vector_hits", "llm_hits"),
+        ("sent_in_all", "completed_in_all", "vector_hits", "llm_hits", "calls"),
         0.0,
         "{completed_in_all:,} completed of {sent_in_all:,} sent; the upstream saw {vector_hits:,} vector "
         "and {llm_hits:,} LLM calls",
-        "the server does not call the upstream once per request: check its address and retries",
+        "the server does not call the upstream once per request, or where it should not: check its address "
+        "and retries",
         value=_unreached,
     ),
     Rule(
@@ -120,11 +143,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "unsent",
-        ("unsent", "planned"),
+        ("unsent", "unsent_capped", "planned", "regime"),
         "unsent_share",
-        "{unsent:,} of {planned:,} requests could not be sent, limit {limit:.2%}",
+        "{unsent:,} of {planned:,} requests could not be sent, {unsent_capped:,} of them because "
+        "load.in_flight_max were in flight; limit {limit:.2%}",
         "raise load.in_flight_max, the descriptors or the generator's processes",
-        value=share,
+        value=_unsent_share,
     ),
     Rule(
         "unfinished",
@@ -216,8 +240,35 @@ RULES: tuple[Rule, ...] = (
         "at least {handlers_min:g} of the pool's {pool_size:,} places were taken, limit {limit:.0%}",
         "the pool was not full throughout: offer more, or lengthen load.warmup",
         at_least=True,
-        unless=(steady,),
+        unless=(steady, database),
         value=share,
+    ),
+    Rule(
+        "database_throughput",
+        ("throughput_rps", "connections_rps"),
+        "database_share",
+        "{throughput_rps:.2f}/s completed, the connections carry {connections_rps:.2f}/s: {value:.1%}, "
+        "at least {limit:.0%}",
+        "connections were idle, or held longer than load says: read pod.log and postgres.log, or offer more",
+        at_least=True,
+        unless=(no_database, steady),
+        value=share,
+    ),
+    Rule(
+        "database_present",
+        ("database_errors",),
+        0.0,
+        "{database_errors:,} requests lost their connection to the database",
+        "it went away during the run: read postgres.log",
+        unless=(no_database,),
+    ),
+    Rule(
+        "database_released",
+        ("held_at_end",),
+        0.0,
+        "{held_at_end:,} connections, permits or places in line were still taken at the end",
+        "a handler keeps what it took: look for a way out of it that releases nothing",
+        unless=(no_database, abandoned),
     ),
     Rule(
         "p99_is_timeout",

@@ -6,6 +6,7 @@
     tables, frames               cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
     figures, timelines, sweeps   the figures
+    admission                    a scenario that asks another question than how many pods
     content, markdown, page      what the report says, and how it is written (html: escaped by construction)
     hgrm                         histograms for other tools
 
@@ -14,12 +15,27 @@ The same runs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from harness.errors import MeasurementError
-from harness.report import content, figures, frames, hgrm, markdown, page, style, sweeps, timelines
-from harness.report.content import Picture, Report, slug
+from harness.report import (
+    admission,
+    content,
+    figures,
+    frames,
+    hgrm,
+    markdown,
+    page,
+    style,
+    sweeps,
+    tables,
+    timelines,
+)
+from harness.report.conditions import ARMS
+from harness.report.content import Part, Picture, Report, slug
 from harness.report.drawing import Drawing
 from harness.report.load import Shelf, latencies_s, load
 from harness.report.rows import Chapter, chapters, without_valid_run
@@ -34,6 +50,17 @@ FIGURES: tuple[Callable[[Chapter], Drawing | None], ...] = (
     figures.pods,
     timelines.gc,
 )
+
+
+class Special(NamedTuple):
+    """How a scenario is reported that asks another question than how many pods a rate takes."""
+
+    is_about: Callable[[Chapter], bool]
+    part: Callable[[Chapter, Callable[[Drawing], Picture]], Part]
+    frame: Callable[[Iterable[Chapter]], Any]
+
+
+SPECIAL = (Special(admission.is_about, admission.part, admission.frame),)
 
 
 def generate(results: Path) -> list[Path]:
@@ -54,7 +81,7 @@ def generate(results: Path) -> list[Path]:
     with style.applied():
         for scenario in shelf.scenarios():
             own = [chapter for chapter in book if chapter.scenario == scenario]
-            sections.append(content.section(scenario, own, shelf, never_valid, _pictures))
+            sections.append(content.section(scenario, own, shelf, never_valid, _part))
     runs = tuple(stored.run for stored in shelf.valid)
     report = Report(tuple(sections), runs, shelf.discarded, content.where(runs))
     return [
@@ -66,21 +93,33 @@ def generate(results: Path) -> list[Path]:
     ]
 
 
-def _pictures(chapter: Chapter) -> tuple[Picture, ...]:
-    home = f"{slug(chapter.scenario)}-{chapter.arm}"
-    drawings = [drawing for draw in FIGURES if (drawing := draw(chapter)) is not None]
-    return tuple(
-        content.picture(drawing, home, style.rendered(drawing.figure))
-        for drawing in [*drawings, *sweeps.drawings(chapter)]
-    )
+def _special(chapter: Chapter) -> Special | None:
+    return next((special for special in SPECIAL if special.is_about(chapter)), None)
+
+
+def _part(chapter: Chapter) -> Part:
+    draw = partial(_picture, f"{slug(chapter.scenario)}-{chapter.arm}")
+    if special := _special(chapter):
+        return special.part(chapter, draw)
+    drawings = [drawing for make in FIGURES if (drawing := make(chapter)) is not None]
+    pictures = tuple(map(draw, [*drawings, *sweeps.drawings(chapter)]))
+    return Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures)
+
+
+def _picture(home: str, drawing: Drawing) -> Picture:
+    return content.picture(drawing, home, style.rendered(drawing.figure))
 
 
 def _write_tables(home: Path, shelf: Shelf, book: list[Chapter]) -> list[Path]:
     home.mkdir(parents=True, exist_ok=True)
     written = []
     for scenario in shelf.scenarios():
-        path = home / f"{slug(scenario)}.csv"
-        frames.write_csv([chapter for chapter in book if chapter.scenario == scenario], path)
+        path, own = (
+            home / f"{slug(scenario)}.csv",
+            [chapter for chapter in book if chapter.scenario == scenario],
+        )
+        special = _special(own[0])
+        frames.save(special.frame(own) if special else frames.frame(own), path)
         written.append(path)
     return written
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.report import article, tables
-from harness.report.conditions import ARMS, Condition, printable
+from harness.report import article
+from harness.report.conditions import Condition, printable
 from harness.report.drawing import Drawing
 from harness.report.load import Discarded, Shelf
 from harness.report.metrics import given
@@ -100,19 +100,16 @@ def section(
     chapters: Sequence[Chapter],
     shelf: Shelf,
     never_valid: Mapping[Condition, list[Discarded]],
-    pictures: Callable[[Chapter], tuple[Picture, ...]],
+    part: Callable[[Chapter], Part],
 ) -> Section:
-    """One scenario's section; `pictures` draws a chapter's figures."""
+    """One scenario's section; `part` makes that of an arm of it."""
     runs = [run for chapter in chapters for run in chapter.runs]
     return Section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
         facts=_facts(runs),
-        parts=tuple(
-            Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
-            for chapter in chapters
-        ),
+        parts=tuple(map(part, chapters)),
         discarded=tuple(_discarded(scenario, shelf, never_valid)),
     )
 

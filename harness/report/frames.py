@@ -23,9 +23,9 @@ def frame(chapters: Sequence[Chapter]) -> pd.DataFrame:
     return pd.DataFrame([_record(chapter, row) for chapter in chapters for row in chapter.rows])
 
 
-def write_csv(chapters: Sequence[Chapter], path: Path) -> None:
-    """The frame; an empty cell is a figure that was not measured."""
-    frame(chapters).to_csv(path, index=False, lineterminator="\n", float_format="%.9g")
+def save(table: pd.DataFrame, path: Path) -> None:
+    """A frame as CSV; an empty cell is a figure that was not measured."""
+    table.to_csv(path, index=False, lineterminator="\n", float_format="%.9g")
 
 
 def _record(chapter: Chapter, row: Row) -> dict[str, object]:

@@ -180,11 +180,11 @@ def _of_article(configuration: article.Configuration, load: article.Load) -> Lin
 
 def _table(columns: Sequence[Column], lines: Sequence[Line]) -> Table:
     headers = tuple(column.header for column in columns)
-    return Table(("condition", *headers), tuple(lines), tuple(_notes(headers, lines)))
+    return Table(("condition", *headers), tuple(lines), tuple(reasons(headers, lines)))
 
 
-def _notes(headers: Sequence[str], lines: Sequence[Line]) -> list[str]:
-    """Why cells are empty, each reason once."""
+def reasons(headers: Sequence[str], lines: Sequence[Line]) -> list[str]:
+    """Why cells are empty, each reason once; `headers` are those of the cells."""
     where: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         for header, cell in zip(headers, line.cells, strict=True):

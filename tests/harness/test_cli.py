@@ -36,6 +36,11 @@ REFUSED = [
     ("gate asyncio --base-ref no-such-revision", "--base-ref no-such-revision"),
     ("gate nobody", "unknown target"),
     ("capacity nobody", "unknown target"),
+    ("admission nobody", "unknown target"),
+    ("admission --scenario rag", "it has no [database]"),
+    ("admission asyncio --set pod.connections=0", "pod.connections: "),
+    ("check asyncio --set load.route=/db", "a table [database]"),
+    ("check asyncio --scenario admission --set database.hold=0", "database.hold"),
 ]
 
 

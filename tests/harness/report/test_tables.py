@@ -110,7 +110,7 @@ def test_csv(tmp_path: Path) -> None:
     repeated(tmp_path, replace(POOL, rate_rps=12, regime="saturated"), 2)
     published(tmp_path, replace(Pod(), rate_rps=4, gauges=False, target="=cmd|x", model="mine"))
     path = tmp_path / "rag.csv"
-    frames.write_csv(chapters(load(tmp_path), targets.load_targets()), path)
+    frames.save(frames.frame(chapters(load(tmp_path), targets.load_targets())), path)
     frame = pd.read_csv(path)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in frame.columns)
     assert {f"{key}{end}" for key in METRICS for end in ("", "_low", "_high")} <= set(frame.columns)
