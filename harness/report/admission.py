@@ -141,8 +141,8 @@ def lessons(found: Sequence[Entry]) -> list[str]:
         said.insert(
             0,
             f"{_span(rates)} successes a second in all {len(rates)} conditions, {apart:.1%} apart; the "
-            f"connections carry {given(found[0].setting.carried_rps)}/s. No model makes a database faster: what differs is where the "
-            "excess waits, and what failing costs.",
+            f"connections carry {given(found[0].setting.carried_rps)}/s. No model makes a database faster: what "
+            "differs is where the excess waits, and what failing costs.",
         )
     return said
 
@@ -150,7 +150,7 @@ def lessons(found: Sequence[Entry]) -> list[str]:
 def outcomes(found: Sequence[Entry]) -> Drawing:
     """What became of the requests due inside the window, and how long successes took."""
     figure = style.sheet(0.9 + 0.36 * len(found))
-    counts, latency = figure.subplots(1, 2, sharey=True, width_ratios=[5, 2])
+    counts, latency = figure.subplots(1, 2, sharey=True, width_ratios=[5, 3])
     most = max(sum(count for _, count in _counts(entry.figures)) for entry in found)
     for y, entry in enumerate(found):
         _bar(counts, y, entry.figures, most)
@@ -268,13 +268,14 @@ def _counts(row: Row) -> list[tuple[str, int]]:
 
 
 def _bar(axes: Axes, y: int, row: Row, most: int) -> None:
-    left, predicted = 0, 0.0
-    for key, count in _counts(row):
+    parts = _counts(row)
+    left, predicted, total = 0, 0.0, sum(count for _, count in parts)
+    for key, count in parts:
         color, word, of = OUTCOMES[key]
         axes.barh(y, count, left=left, height=0.62, color=color, linewidth=0)
         if count > WORDS_SHARE * most:
             axes.text(left + count / 2, y, f"{count:,} × {word}", ha="center", va="center", fontsize=7)
         left += count
-        if of and (expected := getattr(row, of)):
-            predicted += expected
+        predicted += (getattr(row, of) or 0) if of else 0
+        if 0 < predicted < 0.999 * total:  # where all end needs no mark
             axes.plot([predicted, predicted], [y - 0.42, y + 0.42], color=INK, linewidth=1.2, marker="")
