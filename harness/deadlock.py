@@ -156,8 +156,8 @@ def _started(
     stack.enter_context(
         pod.upstream(scenario, layout, upstream_port, upstream_metrics, scratch / "upstream.log")
     )
-    argv = pod.argv(target, layout, port, upstream_port, pod_metrics)
-    return stack.enter_context(pod.pod(target, layout, argv, port, scratch / "pod.log")), port
+    argv = pod.argv(target, scenario, layout, port, upstream_port, pod_metrics)
+    return stack.enter_context(pod.pod(target, layout, argv, port, scratch / "pod.log", {})), port
 
 
 def _ask(port: int, until_s: float) -> int:

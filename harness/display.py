@@ -144,6 +144,7 @@ def show_run(run: Run) -> None:
             f"handlers {_number(run.concurrency.handlers_mean)}, client {_number(run.concurrency.client_mean)}, "
             f"upstream {_number(run.concurrency.upstream_mean)}, predicted {_number(run.prediction.concurrency)}",
         ),
+        *_database(run),
         (
             "resources",
             f"RSS {_mega(resources.rss_bytes.mean)}, PSS {_mega(resources.pss_bytes.mean)}, CPU "
@@ -191,6 +192,21 @@ def _beside(run: Run) -> Iterator[tuple[str, str]]:
                 f"n = {waited.n:,}, of which {waited.unanswered:,} without an answer in {waited.timeout_s:g} s"
             ),
         )
+
+
+def _database(run: Run) -> list[tuple[str, str]]:
+    if run.database is None:
+        return []
+    answers = ", ".join(f"{n:,} × {status}" for status, n in run.summary.statuses.items())
+    before = run.database
+    return [
+        ("answers", f"{answers}; p50 of all {_seconds(run.summary.latency_all_s.p50)}"),
+        (
+            "database",
+            f"{_number(before.used.mean, 1)} connections in use, {_number(before.waiting.mean, 1)} requests waiting "
+            f"for one; {_number(before.permits_in_use.mean, 1)} of {_number(before.permits)} permits in use",
+        ),
+    ]
 
 
 def _options(run: Run) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from pyarrow.lib import Table
 
-from harness import gauges, locks, measures, pins, pod, provenance, records
+from harness import gauges, locks, measures, pins, pod, postgres, provenance, records
 from harness.bystander import Bystander
 from harness.errors import GeneratorError, HarnessError, MeasurementError
 from harness.generator import ledger
@@ -94,9 +94,10 @@ def run(
                 concurrency=measured.concurrency,
                 pins=measured.pins,
                 bystander=measured.bystander,
+                database=measured.database,
                 prediction=measured.prediction,
                 verdict=verdict,
-                notes=layout.notes,
+                notes=(*layout.notes, *attempt.notes),
             )
             records.write_run(staging, made, recorded.requests, recorded.samples)
             for name, columns in (("gc", recorded.pauses), ("bystander", recorded.probes)):
@@ -138,6 +139,7 @@ class _Attempt:
         self._port = port or pod.free_port()
         self._edges: list[float] = []
         self.argv: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
         self.source = Source()
         self.phases = Phases(t0_s=0, window_start_s=0, window_end_s=0, drain_end_s=0)
 
@@ -157,8 +159,9 @@ class _Attempt:
         for directory in (pod_metrics, upstream_metrics, columns):
             directory.mkdir(parents=True)
         upstream_port = pod.free_port()
-        self.argv = pod.argv(self._target, layout, self._port, upstream_port, pod_metrics)
+        self.argv = pod.argv(self._target, scenario, layout, self._port, upstream_port, pod_metrics)
         self._say("start", f"{self._target.name} and its upstream")
+        # First, because it takes longest to be ready; it sends nothing before it is told to.
         # First, because it takes longest to be ready; it sends nothing before it is told to.
         generator = stack.enter_context(
             pod.generator(
@@ -170,11 +173,19 @@ class _Attempt:
                 self._staging / "generator.log",
             )
         )
+        database = stack.enter_context(self._database()) if scenario.database else None
         upstream = stack.enter_context(
             pod.upstream(scenario, layout, upstream_port, upstream_metrics, self._staging / "upstream.log")
         )
         server = stack.enter_context(
-            pod.pod(self._target, layout, self.argv, self._port, self._staging / "pod.log")
+            pod.pod(
+                self._target,
+                layout,
+                self.argv,
+                self._port,
+                self._staging / "pod.log",
+                {postgres.DSN_VARIABLE: database.dsn} if database else {},
+            )
         )
         sampler = Sampler(
             server.pid,
@@ -191,7 +202,8 @@ class _Attempt:
             events.go()
             t0_s = float(events.expect("start", READY_S)["t0_s"])
             self._say("warmup", "load")
-            done = self._watch_load(events, sampler, (server, upstream))
+            companions = (server, upstream, database.program if database else None)
+            done = self._watch_load(events, sampler, [program for program in companions if program])
             drain_end_s = time.monotonic() - t0_s
             samples = sampler.stop()
             probes = None if bystander is None else bystander.stop()
@@ -233,8 +245,17 @@ class _Attempt:
         found = pins.read(metrics)
         return found if found or self._layout.options.get("pins") == "on" else None
 
+    @contextmanager
+    def _database(self) -> Iterator[postgres.Database]:
+        """The database that the pod asks, on the harness's CPUs."""
+        layout, log = self._layout, self._staging / "postgres.log"
+        connections = int(layout.options["connections"]) * layout.workers
+        with postgres.database(pod.free_port(), log, set(layout.harness_cpus), connections) as found:
+            self.notes = (found.note,)
+            yield found
+
     def _watch_load(
-        self, events: Events, sampler: Sampler, companions: tuple[Program, Program]
+        self, events: Events, sampler: Sampler, companions: Sequence[Program]
     ) -> Mapping[str, Any]:
         """Follow the load to its end; raises what a companion's death or the generator's word calls for."""
         edges = {self._scenario.load.warmup_s, self._scenario.load.warmup_s + self._scenario.load.window_s}

@@ -31,6 +31,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     planned: int | None = None
     sent: int | None = None
     unsent: int | None = None
+    unsent_capped: int | None = None  # of these: because load.in_flight_max were in flight
     completed: int | None = None
     failed: int | None = None
     refused: int | None = None
@@ -66,6 +67,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     upstream_expected: float | None = None
     handlers_min: float | None = None  # 5th percentile of the gauge's samples
     pool_size: int | None = None  # of all workers; None without a pool
+
+    # a database behind the pod; None without one
+    connections_rps: float | None = None  # what its connections carry, and permits before them
+    database_errors: int | None = None  # requests of the whole run that lost their connection
+    held_at_end: int | None = None  # connections, permits and places in line that were still taken
 
     # kernel counters: what they grew by from start to end of the run
     listen_overflows: int | None = None

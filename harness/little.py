@@ -47,6 +47,12 @@ def by_permits(permits: int, workers: int, held_s: float) -> Bound:
     return _bound("permits", permits * workers, held_s, detail)
 
 
+def by_connections(connections: int, workers: int, held_s: float) -> Bound:
+    """A pool of `connections` to a database in each of `workers` processes, each held for `held_s` of a request."""
+    detail = f"{connections} connections × {workers} workers, each held for {held_s:g} s"
+    return _bound("connections", connections * workers, held_s, detail)
+
+
 def by_descriptors(limit: int, base: int, per_request: int, workers: int, w_s: float) -> Bound:
     """Open files: `limit` a process, `base` of them taken at rest, `per_request` by each one in flight."""
     places = descriptor_places(limit, base, per_request)

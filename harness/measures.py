@@ -23,6 +23,7 @@ from harness.routes import calls
 from harness.run import (
     Bystander,
     Concurrency,
+    Database,
     GeneratorUse,
     HandlerPins,
     Lag,
@@ -74,6 +75,7 @@ class Measures(msgspec.Struct, frozen=True):
     concurrency: Concurrency
     prediction: Prediction
     figures: Figures
+    database: Database | None = None
     pins: Pins | None = None
     bystander: Bystander | None = None
 
@@ -90,7 +92,16 @@ def measure(recorded: Recorded) -> Measures:
         found = msgspec.structs.replace(
             found, pins=pins.count, pins_per_request=pins.per_request, pinned_s=pins.seconds
         )
-    return Measures(summary, resources, concurrency, prediction, found, pins, _bystander(recorded))
+    return Measures(
+        summary=summary,
+        resources=resources,
+        concurrency=concurrency,
+        database=before_database(recorded),
+        prediction=prediction,
+        figures=found,
+        pins=pins,
+        bystander=_bystander(recorded),
+    )
 
 
 def predict(
@@ -125,6 +136,8 @@ def summarize(recorded: Recorded) -> Summary:
     ok = inside & (outcome == "ok")
     left = inside & (outcome != "unsent")
     counts = {name: int(np.sum(inside & (outcome == name))) for name in ("refused", "failed", "timed_out")}
+    answered = inside & np.isin(outcome, ("ok", "refused", "failed")) & (requests["status"] > 0)
+    statuses, times = np.unique(requests["status"][answered], return_counts=True)
     completions = (outcome == "ok") & (done >= recorded.start_s) & (done < recorded.end_s)
     lag = statistics.summarize((sent - due)[left])
     return Summary(
@@ -141,6 +154,8 @@ def summarize(recorded: Recorded) -> Summary:
         latency_s=_latency((done - due)[ok]),
         service_s=_latency((done - sent)[ok]),
         send_lag_s=Lag(p50=lag.p50, p99=lag.p99, max=lag.max),
+        statuses={str(status): int(n) for status, n in zip(statuses, times, strict=True)},
+        latency_all_s=_latency((done - due)[answered]),
     )
 
 
@@ -153,6 +168,18 @@ def concurrencies(recorded: Recorded) -> Concurrency:
             requests["sent_s"], requests["done_s"], recorded.start_s, recorded.end_s
         ),
         upstream_mean=_mean(_inside(recorded, "upstream_active")),
+    )
+
+
+def before_database(recorded: Recorded) -> Database | None:
+    """Permits and connections, in use and waited for, inside the window; None without a database."""
+    if recorded.scenario.database is None:
+        return None
+    return Database(
+        permits=_mean(_inside(recorded, "permits")),
+        permits_in_use=_mean_peak(_inside(recorded, "permits_in_use")),
+        used=_mean_peak(_inside(recorded, "connections_used")),
+        waiting=_mean_peak(_inside(recorded, "connections_waiting")),
     )
 
 
@@ -205,6 +232,7 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
         window_s=window_s,
         timeout_s=load.timeout_s,
         **{name: getattr(summary, name) for name in COUNTS},
+        unsent_capped=_capped(recorded),
         sent_in_all=int(np.sum(outcome != "unsent")),
         completed_in_all=_completed_in_all(recorded),
         vector_hits=_whole(recorded, "upstream_search_total"),
@@ -233,6 +261,9 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
         else chat_rps * delays.llm.mean_s + search_rps * delays.vector.mean_s,
         handlers_min=_low(_inside(recorded, "in_flight")),
         pool_size=layout.pool_size,
+        connections_rps=_connections_rps(layout),
+        database_errors=_whole(recorded, "upstream_errors_total"),
+        held_at_end=_integer(_sum(_last(recorded, name) for name in HELD)),
         **kernel,
         pod_descriptors=_peak(_inside(recorded, "descriptors_fullest")),
         pod_descriptors_max=layout.descriptors,
@@ -253,6 +284,7 @@ def figures(recorded: Recorded, summary: Summary, concurrency: Concurrency) -> F
 
 
 KERNEL = ("listen_overflows", "syn_retransmits", "paws_timewait", "tw_recycled")
+HELD = ("connections_used", "connections_waiting", "permits_in_use")
 CPU = ("cpu_s", "upstream_cpu_s", "generator_cpu_s", "harness_cpu_s")
 COUNTS = ("planned", "sent", "unsent", "completed", "failed", "refused", "timed_out", "unfinished")
 
@@ -295,6 +327,11 @@ def _whole(recorded: Recorded, column: str) -> int | None:
     values = recorded.samples[column]
     before = recorded.rest.get(column, math.nan)
     return _integer(float(values[-1]) - before) if len(values) else None
+
+
+def _last(recorded: Recorded, column: str) -> float:
+    values = recorded.samples[column]
+    return float(values[-1]) if len(values) else math.nan
 
 
 def _until_window_end(recorded: Recorded, column: str) -> int | None:
@@ -384,6 +421,16 @@ def _ports(recorded: Recorded) -> int | None:
     at_source = math.ceil(int(in_flight.max()) / recorded.layout.sources)
     at_upstream = (_peak(_inside(recorded, "upstream_active")) or 0) / recorded.layout.upstream_addresses
     return max(at_source, math.ceil(at_upstream))
+
+
+def _capped(recorded: Recorded) -> int:
+    due, reason = recorded.requests["due_s"], recorded.requests["reason"]
+    return int(np.sum((due >= recorded.start_s) & (due < recorded.end_s) & (reason == "cap")))
+
+
+def _connections_rps(layout: Layout) -> float | None:
+    found = [bound.rate_max_rps for bound in layout.bounds if bound.resource in ("connections", "permits")]
+    return min(found, default=None)
 
 
 def _lost(recorded: Recorded) -> int | None:

@@ -17,7 +17,7 @@ from harness.errors import GeneratorError, MeasurementError, TargetError
 from harness.generator.plan import Plan, Stage
 from harness.preflight import Layout
 from harness.program import Program
-from harness.scenario import Scenario
+from harness.scenario import Database, Scenario
 from harness.targets import Target, Value, render
 
 HOST = "127.0.0.1"
@@ -80,7 +80,9 @@ def upstream(scenario: Scenario, layout: Layout, port: int, metrics: Path, log: 
     return program
 
 
-def argv(target: Target, layout: Layout, port: int, upstream_port: int, metrics: Path) -> tuple[str, ...]:
+def argv(
+    target: Target, scenario: Scenario, layout: Layout, port: int, upstream_port: int, metrics: Path
+) -> tuple[str, ...]:
     """The target's command line as it will run."""
     values: dict[str, Value] = {
         "python": sys.executable,
@@ -90,12 +92,23 @@ def argv(target: Target, layout: Layout, port: int, upstream_port: int, metrics:
         "upstreams": ",".join(f"{host}:{upstream_port}" for host in upstream_hosts(layout)),
         "metrics": str(metrics),
         "workers": layout.workers,
+        "db_hold_ms": f"{1000 * (scenario.database or Database()).hold_s:g}",
     }
     return render(target, {**values, **layout.options})
 
 
-def pod(target: Target, layout: Layout, command: tuple[str, ...], port: int, log: Path) -> Program:
-    """Start the server under test on its own CPUs, and wait until it accepts connections."""
+def pod(
+    target: Target,
+    layout: Layout,
+    command: tuple[str, ...],
+    port: int,
+    log: Path,
+    variables: Mapping[str, str],
+) -> Program:
+    """Start the server under test on its own CPUs, and wait until it accepts connections.
+
+    variables: added to its environment, for what no command line should show.
+    """
     program = Program(
         command,
         log=log,
@@ -103,6 +116,7 @@ def pod(target: Target, layout: Layout, command: tuple[str, ...], port: int, log
         cpus=set(layout.pod_cpus),
         descriptors=layout.descriptors,
         fault=TargetError,
+        env={**os.environ, **variables},
     )
     await_port(program, port)
     return program

@@ -10,25 +10,30 @@ and the directory is that user's. The password is drawn anew each time and trave
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import pwd
 import secrets
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import MeasurementError
 from harness.program import Program
 
 DSN_VARIABLE = "PG_DSN"
 USER = "harness"
+PREFIX = "harness-postgres-"
 START_S = 20.0
 STOP_S = 5.0
+CONNECT_S = 5
+CONNECTIONS = 90
+SPARE_CONNECTIONS = 10  # PostgreSQL keeps three for its superuser, and we ask it how it is
 ACCEPTS = b"database system is ready to accept connections"
 # Nothing here has to survive a power cut, and it must not compete with what is measured.
 SETTINGS = {
@@ -37,7 +42,6 @@ SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "shared_buffers": "16MB",
-    "max_connections": "100",
     "autovacuum": "off",
 }
 
@@ -45,13 +49,24 @@ SETTINGS = {
 class Postgres:
     """A server; it can be killed and started again on the same data, port and password."""
 
-    def __init__(self, binaries: Path, directory: Path, port: int) -> None:
+    def __init__(
+        self,
+        binaries: Path,
+        directory: Path,
+        port: int,
+        *,
+        log: Path | None = None,
+        cpus: Set[int] | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
         self._binaries = binaries
         self._directory = directory
         self._port = port
         self._password = secrets.token_hex(16)
-        self._log = directory / "server.log"
-        self._program: Program | None = None
+        self._log = log or directory / "server.log"
+        self._cpus = cpus
+        self._settings = {**SETTINGS, "max_connections": str(connections + SPARE_CONNECTIONS)}
+        self.program: Program | None = None
 
     @property
     def dsn(self) -> str:
@@ -64,26 +79,26 @@ class Postgres:
         _hand_over(self._directory, password)
         data = self._directory / "data"
         command = [*_as_user(), str(self._binaries / "initdb"), f"--pgdata={data}", f"--username={USER}"]
-        command += ["--auth=scram-sha-256", f"--pwfile={password}"]
-        created = subprocess.run(
-            [*command, "--encoding=UTF8", "--no-locale", "--no-sync"],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self._directory,
-        )
-        if created.returncode != 0:
-            raise MeasurementError(
-                f"PostgreSQL cannot be set up: {created.stderr.strip()}; "
-                f"install Debian's postgresql, or name a server in {DSN_VARIABLE}"
-            )
+        command += [
+            "--auth=scram-sha-256",
+            f"--pwfile={password}",
+            "--encoding=UTF8",
+            "--no-locale",
+            "--no-sync",
+        ]
+        with Program(command, log=self._log, name="initdb", cpus=self._cpus) as program:
+            if program.wait(START_S) != 0:
+                raise program.failure(
+                    f"cannot set PostgreSQL up: install Debian's postgresql, or name a server in {DSN_VARIABLE}"
+                )
 
     def start(self) -> None:
         """Start it and return once it takes connections; raises MeasurementError with its log's end."""
-        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        settings = [f"-c{name}={value}" for name, value in self._settings.items()]
         command = [*_as_user(), str(self._binaries / "postgres"), "-D", str(self._directory / "data")]
-        program = Program([*command, "-p", str(self._port), *settings], log=self._log, name="PostgreSQL")
-        self._program = program
+        command += ["-p", str(self._port), *settings]
+        program = Program(command, log=self._log, name="PostgreSQL", cpus=self._cpus)
+        self.program = program
         deadline = time.monotonic() + START_S
         while ACCEPTS not in self._log.read_bytes():
             if program.poll() is not None or time.monotonic() > deadline:
@@ -94,21 +109,31 @@ class Postgres:
 
     def stop(self) -> None:
         """Disconnect everybody in an orderly way, and end."""
-        if self._program is not None:
-            self._program.stop(STOP_S)
+        if self.program is not None:
+            self.program.stop(STOP_S)
 
     def kill(self) -> None:
         """What a crash is: every process of it gets SIGKILL."""
-        if self._program is not None:
-            self._program.kill()
+        if self.program is not None:
+            self.program.kill()
 
 
 @contextmanager
-def postgres(port: int) -> Iterator[Postgres]:
-    """A running server on 127.0.0.1:`port`, and nothing of it left afterwards; raises MeasurementError."""
+def postgres(
+    port: int, *, log: Path | None = None, cpus: Set[int] | None = None, connections: int = CONNECTIONS
+) -> Iterator[Postgres]:
+    """A running server on 127.0.0.1:`port`, and nothing of it left afterwards; raises MeasurementError.
+
+    log: where it writes, its private directory if left out.  cpus: those that it may run on.
+    connections: as many as clients will hold.
+    """
     binaries = find_binaries()
-    with tempfile.TemporaryDirectory(prefix="harness-postgres-", ignore_cleanup_errors=True) as directory:
-        server = Postgres(binaries, Path(directory), port)
+    _sweep()
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as directory,
+        _claimed(Path(directory)),
+    ):
+        server = Postgres(binaries, Path(directory), port, log=log, cpus=cpus, connections=connections)
         server.create()
         try:
             server.start()
@@ -119,13 +144,67 @@ def postgres(port: int) -> Iterator[Postgres]:
 
 
 @contextmanager
-def database(port: int) -> Iterator[str]:
-    """The DSN of a database to use: the one that PG_DSN names, else one of our own on `port`."""
+def _claimed(directory: Path) -> Iterator[bool]:
+    """Whether `directory` is ours now: nobody else alive claims it. However its owner ends, the kernel lets go."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    ours = False
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        yield ours
+    finally:
+        os.close(descriptor)
+
+
+def _sweep() -> None:
+    """Remove what a killed harness left, 40 MB each; one that was made just now may be about to be claimed."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), _claimed(directory) as ours:
+            if ours and time.time() - directory.stat().st_mtime > START_S:
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+class Database(NamedTuple):
+    """One to use: its address, its process if it is ours, and what to say of it."""
+
+    dsn: str
+    program: Program | None
+    note: str
+
+
+@contextmanager
+def database(port: int, log: Path, cpus: Set[int], connections: int) -> Iterator[Database]:
+    """The database that PG_DSN names, else one of our own, as `postgres` starts it; raises MeasurementError."""
     if given := os.environ.get(DSN_VARIABLE):
-        yield given
+        yield Database(given, None, f"database: PostgreSQL {_version_of(given)}, named by {DSN_VARIABLE}")
         return
-    with postgres(port) as server:
-        yield server.dsn
+    with postgres(port, log=log, cpus=cpus, connections=connections) as server:
+        note = f"database: PostgreSQL {_version_of(server.dsn)} of the harness's own"
+        yield Database(server.dsn, server.program, note)
+
+
+def _version_of(dsn: str) -> str:
+    """Its version, by its own word. Says nothing of the address, which may hold a password."""
+    import psycopg  # a tenth of a second, for who needs it
+
+    try:
+        with psycopg.connect(dsn, connect_timeout=CONNECT_S) as connection:
+            version = connection.info.server_version
+    except psycopg.OperationalError as error:
+        said = " ".join(str(error).split())
+        raise MeasurementError(f"no database answers ({said}): start it, or correct {DSN_VARIABLE}") from None
+    except psycopg.Error:
+        raise MeasurementError(
+            f"{DSN_VARIABLE} names no database: write postgresql://USER:PASSWORD@HOST/NAME"
+        ) from None
+    return f"{version // 10000}.{version % 10000}"
+
+
+def require() -> None:
+    """Raises MeasurementError where there is no database to use, neither named nor installed."""
+    if not os.environ.get(DSN_VARIABLE):
+        find_binaries()
 
 
 def find_binaries() -> Path:
@@ -163,8 +242,16 @@ def _as_user() -> list[str]:
     user = _user()
     if user is None:
         return []
-    # Not runuser: setpriv becomes the command instead of standing above it, so the pid is the server's.
-    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    # Not runuser: setpriv becomes the command instead of standing above it, so the pid is the server's. And
+    # PostgreSQL returns to where it was started, which may be closed to this user.
+    return [
+        "env",
+        "--chdir=/",
+        "setpriv",
+        f"--reuid={user.pw_uid}",
+        f"--regid={user.pw_gid}",
+        "--clear-groups",
+    ]
 
 
 def _hand_over(*paths: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from harness import little
+from harness import admission, little
 from harness.errors import ScenarioError
 from harness.scenario import Load, Scenario
 from harness.targets import Target, Value, concurrency_limit, resolve
@@ -86,12 +86,13 @@ def forecast(scenario: Scenario, target: Target, host: Host) -> Forecast:
         )
     workers, notes = _workers(scenario, target, options, descriptors)
     pool = concurrency_limit(target, options, workers)
+    database = _database_bounds(scenario, target, options, workers)
     return Forecast(
         options=options,
         workers=workers,
         descriptors=descriptors,
         pool_size=pool,
-        bounds=_bounds(scenario, target, pool, workers, descriptors, host),
+        bounds=(*database, *_bounds(scenario, target, pool, workers, descriptors, host)),
         notes=notes,
     )
 
@@ -99,9 +100,8 @@ def forecast(scenario: Scenario, target: Target, host: Host) -> Forecast:
 def plan(scenario: Scenario, target: Target, host: Host) -> Layout:
     """Lay a run out on `host`; raises ScenarioError where it cannot fit, with the numbers and what to set."""
     pod = forecast(scenario, target, host)
-    pool = pod.pool_size
-    in_pod = scenario.in_flight if pool is None else min(scenario.in_flight, pool)
-    at_client = _client_peak(scenario, pool)
+    in_pod, taken_rps = _inside(scenario, pod)
+    at_client = _client_peak(scenario, in_pod, taken_rps)
     _check_descriptors(scenario, target, at_client, in_pod, pod)
     addresses = _addresses(scenario, in_pod, host)
     pod_cpus, harness_cpus, warning = _cpus(scenario.pod.cpus, host.cpus)
@@ -140,16 +140,25 @@ def _workers(
     )
 
 
-def _client_peak(scenario: Scenario, pool: int | None) -> float:
-    """Most requests in flight at the client: above a pool's capacity the queue grows as long as load comes.
+def _inside(scenario: Scenario, pod: Forecast) -> tuple[float, float]:
+    """Requests inside the pod once it holds as many as it can, and the rate at which it takes them."""
+    pool = math.inf if pod.pool_size is None else pod.pool_size
+    before = admission.setting(scenario, pod.options, pod.workers, pod.pool_size)
+    if before is not None:
+        return before.inside, before.taken_rps
+    return min(scenario.in_flight, pool), pool / scenario.w_s
+
+
+def _client_peak(scenario: Scenario, in_pod: float, taken_rps: float) -> float:
+    """Most requests in flight at the client: what the pod does not take queues as long as load comes.
 
     (That of a closed load does not: its clients wait.)
     """
     load = scenario.load
-    if pool is None or scenario.in_flight <= pool or load.clients is not None:
-        return scenario.in_flight
-    excess_rps = load.rate_rps - pool / scenario.w_s
-    return pool + excess_rps * (load.warmup_s + load.window_s)
+    if load.clients is not None:
+        return load.clients
+    queued = max(0.0, load.rate_rps - taken_rps) * (load.warmup_s + load.window_s)
+    return min(in_pod + queued, load.in_flight_max or math.inf)
 
 
 def _bounds(
@@ -165,6 +174,22 @@ def _bounds(
     if pool is not None:
         bounds.insert(0, little.by_pool(pool // workers, workers, w_s))
     return tuple(bounds)
+
+
+def _database_bounds(
+    scenario: Scenario, target: Target, options: dict[str, Value], workers: int
+) -> list[little.Bound]:
+    if scenario.database is None:
+        return []
+    connections, permits = (int(options.get(name, 0)) for name in ("connections", "permits"))
+    if not connections:
+        raise ScenarioError(
+            f"pod.connections: the scenario has a [database], and {target.name} no connection to it; set it, "
+            "for example to 10 (a target of your own has to have an option of that name)"
+        )
+    hold_s = scenario.database.hold_s
+    bounds = [little.by_connections(connections, workers, hold_s)]
+    return [*bounds, little.by_permits(permits, workers, hold_s)] if permits else bounds
 
 
 def _check_descriptors(

@@ -13,7 +13,17 @@ from pathlib import Path
 from harness.run import Machine
 from harness.spelling import ROOT
 
-PACKAGES = ("aiohttp", "gevent", "h11", "httptools", "locust", "prometheus-client", "trio", "uvloop")
+PACKAGES = (
+    "aiohttp",
+    "gevent",
+    "h11",
+    "httptools",
+    "locust",
+    "prometheus-client",
+    "psycopg",
+    "trio",
+    "uvloop",
+)
 SOURCES = ("harness", "servers", "scenarios")
 SUFFIXES = (".py", ".toml")
 READERS = ROOT / "harness" / "report"  # reads runs, and has no part in them

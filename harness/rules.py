@@ -122,6 +122,19 @@ def staged(figures: Figures) -> str:
     return "the rate changes during the window" if figures.arrivals == "stages" else ""
 
 
+def no_database(figures: Figures) -> str:
+    return "there is no database behind the pod" if figures.connections_rps is None else ""
+
+
+def database(figures: Figures) -> str:
+    return "" if figures.connections_rps is None else "what is full are the connections to the database"
+
+
+def abandoned(figures: Figures) -> str:
+    gone = figures.timed_out or figures.unfinished
+    return "clients gave up: the pod may still be at work for them" if gone else ""
+
+
 def random_delays(figures: Figures) -> str:
     return "the delays are random" if figures.random_delays else ""
 

@@ -75,6 +75,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Of the requests due inside the window; refused and timed_out are parts of failed.
 
     latency_s counts from when a request was due, service_s from when it was sent; both of completed requests.
+    statuses counts whole answers that came in time, by HTTP status; latency_all_s is of all of these.
     """
 
     planned: int
@@ -90,6 +91,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: Latency
     service_s: Latency
     send_lag_s: Lag = Lag()
+    statuses: dict[str, int] = {}
+    latency_all_s: Latency = Latency(n=0)
 
 
 class MeanPeak(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,6 +181,15 @@ class Bystander(msgspec.Struct, frozen=True, kw_only=True):
     max: float | None = None
 
 
+class Database(msgspec.Struct, frozen=True, kw_only=True):
+    """What stood before the database: the permits there were, those in use; requests with and for a connection."""
+
+    permits: float | None = None
+    permits_in_use: MeanPeak = MeanPeak()
+    used: MeanPeak = MeanPeak()
+    waiting: MeanPeak = MeanPeak()
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Before the run: λ max by resource (`bounds`), the least one, L = λW; after: measured / predicted."""
 
@@ -208,6 +220,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Concurrency
     pins: Pins | None = None
     bystander: Bystander | None = None
+    database: Database | None = None
     prediction: Prediction
     verdict: Verdict
     notes: tuple[str, ...] = ()

@@ -39,6 +39,9 @@ POD_GAUGES = {
     "permits_in_use": ("pod_permits_in_use",),
     "pins_total": ("server_pins_total{",),
     "pinned_seconds_total": ("server_pinned_seconds_total{",),
+    "connections_used": ("db_client_connection_used",),
+    "connections_waiting": ("db_client_connection_pending_requests",),
+    "upstream_errors_total": ('http_server_requests_total{outcome="upstream_error"}',),
 }
 UPSTREAM_GAUGES = {
     "upstream_search_total": ('upstream_requests_total{route="search"}',),

@@ -2,7 +2,8 @@
 
 Everything that can be refused from the file alone is refused here, before anything starts; what needs the
 machine (descriptors, ports, CPUs) belongs to the preflight. W, the wait that a request cannot escape, is the
-sum of the mean delays; it sets the least window and the least cap on requests in flight (L = λW).
+sum of the mean delays of its upstream calls and of the time that it holds a connection to a database; it
+sets the least window and the least cap on requests in flight (L = λW).
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     llm: Delay
 
 
+class Database(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A PostgreSQL has to run beside the pod, and each request holds a connection to it for `hold_s`."""
+
+    hold_s: Positive = 0.1
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server under test; cpus = 0 does not confine it, descriptors = None is the process's hard limit."""
 
@@ -109,6 +116,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     drift_share_of_w: Share = 0.01
     throughput_share: Share = 0.01
     saturation_share: Share = 0.99
+    database_share: Share = 0.90
     kernel_events: Annotated[int, Meta(ge=0)] = 0
     descriptors_share: Share = 0.98
     timeout_share: Share = 0.99
@@ -125,13 +133,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     description: str = ""
     load: Load
     upstream: Upstream
+    database: Database | None = None
     pod: Pod = Pod()
     limits: Limits = Limits()
 
     @property
     def w_s(self) -> float:
-        """W: the mean wait of one request at the upstream, in seconds: of the calls that its route makes."""
-        return sum((delay.mean_s for delay in self.delays), 0.0)
+        """W: the mean wait of one request, at the upstream and with a connection to the database, in seconds."""
+        held_s = self.database.hold_s if self.database else 0.0
+        return sum((delay.mean_s for delay in self.delays), held_s)
 
     @property
     def delays(self) -> tuple[Delay, ...]:
@@ -236,9 +246,11 @@ def _options_apart(raw: dict[str, Any], source: Source) -> None:
 
 
 def _checked(scenario: Scenario, source: Source) -> Scenario:
-    w_s = scenario.w_s
+    w_s, route = scenario.w_s, scenario.load.route
+    if not w_s and not calls(route):
+        raise source.refuse("load.route", f"{route} asks a database: add a table [database]")
     if not w_s:
-        raise source.refuse("upstream", f"{scenario.load.route} waits for nothing: W must be above 0")
+        raise source.refuse("upstream", f"{route} waits for nothing: W must be above 0")
     load = _with_rate(scenario.load, w_s, source)
     scenario = msgspec.structs.replace(scenario, load=load)
     in_flight = scenario.in_flight

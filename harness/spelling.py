@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -114,6 +114,8 @@ def suggest(word: str, allowed: Iterable[str]) -> str:
 
 
 def _value(hint: Any, name: str, raw: object, source: Source, path: str) -> object:
+    if get_origin(hint) is UnionType:  # a table that may be left out
+        hint = next(filter(_is_struct, get_args(hint)), hint)
     if _is_struct(hint):
         return read(hint, raw, source, path)
     if get_origin(hint) is tuple and _is_struct(item := get_args(hint)[0]):

@@ -29,6 +29,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "upstreams": "all its addresses, host:port,host:port: for servers that can spread their connections",
     "metrics": "directory for the gauges' memory-mapped files",
     "workers": "number of processes",
+    "db_hold_ms": "how long /db holds a connection, in milliseconds",
 }
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 

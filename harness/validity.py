@@ -14,8 +14,11 @@ from harness.figures import Figures
 from harness.rules import (
     Check,
     Rule,
+    abandoned,
     closed,
+    database,
     filling,
+    no_database,
     off,
     own_cpus,
     random_delays,
@@ -66,6 +69,11 @@ def _failed_share(failed: int, refused: int, timed_out: int, sent: int, complete
     return share(failed - expected, sent)
 
 
+def _unsent_share(unsent: int, capped: int, planned: int, regime: str) -> float:
+    # load.in_flight_max is how many clients there are: who offers more than the pod carries runs out of them.
+    return share(unsent - (capped if regime == "saturated" else 0), planned)
+
+
 def _throughput_limit(figures: Figures, limits: Limits) -> float:
     # Random arrivals: what is due before the window and done in it, and due in it and done after it, are two
     # Poisson counts of mean λW; their difference has the standard deviation √(2λW), of λT in all.
@@ -111,8 +119,8 @@ RULES: tuple[Rule, ...] = (
         "latency_floor",
         ("service_min_s",),
         lambda figures, limits: figures.w_s - limits.latency_grain_s,
-        "fastest answer after {value:.4f} s, the upstream takes {limit:.4f} s",
-        "an answer cannot be faster: the server did not wait for the upstream",
+        "fastest answer after {value:.4f} s, the wait takes {limit:.4f} s",
+        "an answer cannot be faster: the server did not wait for its upstream or database",
         at_least=True,
         unless=(random_delays,),
     ),
@@ -135,11 +143,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "unsent",
-        ("unsent", "planned"),
+        ("unsent", "unsent_capped", "planned", "regime"),
         "unsent_share",
-        "{unsent:,} of {planned:,} requests could not be sent, limit {limit:.2%}",
+        "{unsent:,} of {planned:,} requests could not be sent, {unsent_capped:,} of them because "
+        "load.in_flight_max were in flight; limit {limit:.2%}",
         "raise load.in_flight_max, the descriptors or the generator's processes",
-        value=share,
+        value=_unsent_share,
     ),
     Rule(
         "unfinished",
@@ -232,8 +241,35 @@ RULES: tuple[Rule, ...] = (
         "at least {handlers_min:g} of the pool's {pool_size:,} places were taken, limit {limit:.0%}",
         "the pool was not full throughout: offer more, or lengthen load.warmup",
         at_least=True,
-        unless=(steady,),
+        unless=(steady, database),
         value=share,
+    ),
+    Rule(
+        "database_throughput",
+        ("throughput_rps", "connections_rps"),
+        "database_share",
+        "{throughput_rps:.2f}/s completed, the connections carry {connections_rps:.2f}/s: {value:.1%}, "
+        "at least {limit:.0%}",
+        "connections were idle, or held longer than load says: read pod.log and postgres.log, or offer more",
+        at_least=True,
+        unless=(no_database, steady),
+        value=share,
+    ),
+    Rule(
+        "database_present",
+        ("database_errors",),
+        0.0,
+        "{database_errors:,} requests lost their connection to the database",
+        "it went away during the run: read postgres.log",
+        unless=(no_database,),
+    ),
+    Rule(
+        "database_released",
+        ("held_at_end",),
+        0.0,
+        "{held_at_end:,} connections, permits or places in line were still taken at the end",
+        "a handler keeps what it took: look for a way out of it that releases nothing",
+        unless=(no_database, abandoned),
     ),
     Rule(
         "p99_is_timeout",

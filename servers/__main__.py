@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import math
 import os
 import resource
 import sys
@@ -36,6 +37,14 @@ def _count(least: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _milliseconds(text: str) -> float:
+    """In seconds, the unit of everything within."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{value}: at least 0")
+    return value / 1000
 
 
 def _switch(text: str) -> bool:
@@ -94,11 +103,13 @@ def _add_laboratory(parser: argparse.ArgumentParser) -> None:
         "--guard", type=float, default=0.0, dest="guard_s", help="/hold/deadlock, ended after so many seconds"
     )
     parser.add_argument("--connections", type=_count(0), default=0, help="route /db: its pool, to $PG_DSN")
+    wait: dict[str, Any] = {"type": _milliseconds, "metavar": "MS"}
+    parser.add_argument("--db-hold-ms", **wait, default="100", dest="db_hold_s", help="/db holds one for it")
     parser.add_argument(
-        "--connection-wait", type=float, default=2.0, dest="connection_wait_s", help="then 503"
+        "--connection-wait-ms", **wait, default="2000", dest="connection_wait_s", help="then 503"
     )
     parser.add_argument("--permits", type=_count(0), default=0, help="before the pool; 0: no semaphore")
-    parser.add_argument("--permit-wait", type=float, default=0.1, dest="permit_wait_s", help="then 429")
+    parser.add_argument("--permit-wait-ms", **wait, default="100", dest="permit_wait_s", help="then 429")
 
 
 def _serve_one_process(settings: Settings) -> int:

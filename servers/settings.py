@@ -27,9 +27,10 @@ class Settings:
     guard_s: float = 0.0  # /hold/deadlock is there, and watched; 0: it is not
     dsn: str = field(default="", repr=False)  # it may hold a password
     connections: int = 0  # to the database; 0: no /db
-    connection_wait_s: float = 2.0
+    connection_wait_s: float = 2.0  # for a free one, else 503
+    db_hold_s: float = 0.1  # how long a request keeps it
     permits: int = 0  # in front of the pool; 0: no semaphore
-    permit_wait_s: float = 0.1
+    permit_wait_s: float = 0.1  # for a free one, else 429
 
     keep_alive_s: float = 600.0  # a connection at rest is closed after this
     request_s: float = 10.0  # a request's head and body must arrive within this, else 408

@@ -95,7 +95,9 @@ class Pool:
 
     def _expire(self, before: float) -> None:
         """Close what has been at rest too long; parked connections are in order of their parking."""
-        for descriptor, (connection, since) in tuple(self._parked.items()):
+        # Copied in one step. Each pair made on a walk over the items may start a collection, which calls back into
+        # Python and lets a worker park another connection meanwhile.
+        for descriptor, (connection, since) in self._parked.copy().items():
             if since > before:
                 return
             if self._parked.pop(descriptor, None) is not None:

@@ -6,7 +6,7 @@
     tables, frames               cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
     figures, timelines, sweeps   the figures
-    pinning                      what shows a chapter of another kind: KINDS
+    pinning, admission           what shows a chapter of another kind: KINDS
     content, markdown, page      what the report says, and how it is written (html: escaped by construction)
     hgrm                         histograms for other tools
 
@@ -23,6 +23,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from harness.errors import MeasurementError
 from harness.report import (
+    admission,
     content,
     figures,
     frames,
@@ -79,6 +80,7 @@ class Kind:
 # The first kind that a chapter is of shows it.
 KINDS: tuple[Kind, ...] = (
     Kind(pinning.is_of, pinning.tables, pinning.drawings, pinning.frame),
+    Kind(admission.is_of, admission.tables, admission.drawings, admission.frame),
     Kind(lambda _: True, _tables, _drawings, lambda book, _: frames.frame(book)),
 )
 

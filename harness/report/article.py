@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.admission import Setting
+
 W_S = 20.02
 RATE_RPS = 500.0  # the article's question: how many pods for this rate
 POOL_THREADS = 200
@@ -114,3 +116,39 @@ PINNING: Mapping[str, Mapping[str, Held]] = {
     "sync-shared": {PLATFORM: Held(220, 100, 15.40687), VIRTUAL: Held(246, 2, 20.18352, 345)},
     "lock-shared": {PLATFORM: Held(246, 145, 20.44874), VIRTUAL: Held(174, 100, 20.47181, 0)},
 }
+
+
+@dataclass(frozen=True)
+class Admission:
+    """One condition of "Pinning, and admission without a bound" (Spring on JDK 21): 300/s for 60 s, cold start.
+
+    Before a database whose pool of 10 connections, 2 s wait, is held for 100 ms; latency is of all answers.
+    """
+
+    name: str
+    threads: int | None
+    permits: int
+    p50_ms: float
+    p99_ms: float
+    ok_count: int
+    refused_429: int
+    refused_503: int
+    in_flight: int
+    waiting: int
+    unsent: int
+
+
+ADMISSION = (
+    Admission("platform threads", 200, 0, 18_214.94, 20_111.56, 7_593, 0, 2_056, 199, 189, 8_272),
+    Admission("virtual threads", None, 0, 2_003.49, 2_114.52, 5_984, 0, 12_016, 605, 595, 0),
+    Admission("virtual threads + semaphore", None, 10, 103.66, 223.26, 5_782, 12_218, 0, 52, 0, 0),
+)
+
+
+def admission_counterpart(given: Setting) -> Admission | None:
+    """The article's condition for a setting, where load, pool and waits are the article's too."""
+    own = (given.rate_rps, given.hold_s, given.connections, given.connection_wait_s, given.permit_wait_s)
+    if own != (300.0, 0.1, 10, 2.0, 0.1):
+        return None
+    same = (found for found in ADMISSION if (found.threads, found.permits) == (given.threads, given.permits))
+    return next(same, None)

@@ -1,4 +1,4 @@
-"""`GET /db`: hold a pooled connection to PostgreSQL for 100 ms; optionally behind a semaphore.
+"""`GET /db`: hold a pooled connection to PostgreSQL for a while; optionally behind a semaphore.
 
 What a client sees when there is too much of it:
 - 503: it waited for a connection for as long as the pool lets anyone wait;
@@ -16,7 +16,6 @@ from servers.log import once
 from servers.metrics import Metrics
 from servers.settings import Settings
 
-HOLD_S = 0.1
 RETRY_AFTER = (b"retry-after", b"1")
 # How long a pool tries to mend one connection before the next request for one starts over. Short, so that a
 # database that comes back is found within about this time; psycopg's own 5 minutes back off to 64 s and more.
@@ -33,6 +32,7 @@ class DatabaseRoute:
         self.database = io.database(settings.dsn, settings.connections, settings.connection_wait_s)
         self.permits = io.limiter(settings.permits) if settings.permits else None
         self._permit_wait_s = settings.permit_wait_s
+        self._hold_s = settings.db_hold_s
         self._metrics = metrics
         metrics.permits.set(settings.permits)
 
@@ -59,7 +59,7 @@ class DatabaseRoute:
             return failure(503, "no database connection was free in time", "refused")
         try:
             with self._metrics.connections_used.track_inprogress():
-                await self.database.sleep(connection, HOLD_S)
+                await self.database.sleep(connection, self._hold_s)
         except ConnectionLost as error:
             once("database", f"database lost: {error}: answered 503")
             return failure(503, "the database went away", "upstream_error")

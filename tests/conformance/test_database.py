@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import psutil
 import psycopg
 import pytest
 from support import Server, Start, free_port, parse, wait_until
@@ -39,6 +42,28 @@ def connections(cluster: Postgres) -> int:
     return int(count) - 1
 
 
+def family(cluster: Postgres) -> list[psutil.Process]:
+    assert cluster.program is not None
+    postmaster = psutil.Process(cluster.program.pid)
+    return [postmaster, *postmaster.children(recursive=True)]
+
+
+def resume(cluster: Postgres) -> None:
+    for process in family(cluster):
+        process.resume()
+
+
+@contextmanager
+def stopped(cluster: Postgres) -> Iterator[None]:
+    """Every process of it gets SIGSTOP: connections stay open, and nobody answers."""
+    for process in family(cluster):
+        process.suspend()
+    try:
+        yield
+    finally:
+        resume(cluster)
+
+
 def statuses(server: Server, count: int) -> Counter[int]:
     return Counter(parse(response)[0] for response in server.get_together("/db", count))
 
@@ -64,7 +89,7 @@ def test_a_connection_is_held_by_one_at_a_time(serve: Serve, cluster: Postgres) 
 
 
 def test_whoever_waits_too_long_for_the_pool_gets_503(serve: Serve) -> None:
-    server = serve("--connections", "1", "--connection-wait", "0.25")
+    server = serve("--connections", "1", "--connection-wait-ms", "250")
     assert server.get("/db") == OK
     found = statuses(server, 8)
     assert found[200] >= 1
@@ -75,7 +100,7 @@ def test_whoever_waits_too_long_for_the_pool_gets_503(serve: Serve) -> None:
 
 
 def test_the_semaphore_refuses_with_429_and_nobody_waits_for_the_pool(serve: Serve) -> None:
-    server = serve("--connections", "2", "--permits", "2", "--permit-wait", "0.02")
+    server = serve("--connections", "2", "--permits", "2", "--permit-wait-ms", "20")
     assert statuses(server, 2) == {200: 2}  # connected by now
     responses = server.get_together("/db", 8)
     found = Counter(parse(response)[0] for response in responses)
@@ -88,7 +113,7 @@ def test_the_semaphore_refuses_with_429_and_nobody_waits_for_the_pool(serve: Ser
 
 
 def test_killed_in_the_middle_it_is_503_and_then_it_recovers(serve: Serve, cluster: Postgres) -> None:
-    server = serve("--connections", "4", "--connection-wait", "0.3")
+    server = serve("--connections", "4", "--connection-wait-ms", "300")
     assert statuses(server, 4) == {200: 4}
     try:
         with server.connect() as sock:
@@ -108,9 +133,67 @@ def test_killed_in_the_middle_it_is_503_and_then_it_recovers(serve: Serve, clust
     assert server.log.read_text().count("database lost") == 1
 
 
+@contextmanager
+def load(server: Server, clients: int) -> Iterator[list[int]]:
+    """Clients that ask again and again; the statuses that they got so far."""
+    seen: list[int] = []
+    stopping = threading.Event()
+
+    def ask() -> None:
+        while not stopping.is_set():
+            seen.append(server.get("/db")[0])
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield seen
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join(30)
+
+
+@pytest.mark.parametrize(
+    "guard", [(), ("--permits", "3", "--permit-wait-ms", "100")], ids=["pool", "semaphore"]
+)
+def test_killed_under_load_it_is_found_again_and_nothing_is_lost(
+    serve: Serve, cluster: Postgres, guard: tuple[str, ...]
+) -> None:
+    server = serve("--connections", "3", "--connection-wait-ms", "300", "--db-hold-ms", "10", *guard)
+    with load(server, 8) as seen:
+        wait_until(lambda: 200 in seen)
+        try:
+            cluster.kill()
+            mark = len(seen)
+            wait_until(lambda: 503 in seen[mark + 8 :])
+        finally:
+            cluster.start()
+        mark = len(seen)
+        wait_until(lambda: seen[mark:].count(200) > 20)
+    assert set(seen) <= {200, 429, 503}
+    assert (429 in seen) <= bool(guard)
+    wait_until(lambda: is_at_rest(server))
+    assert connections(cluster) <= 3
+    wait_until(lambda: statuses(server, 3) == {200: 3})  # every connection and permit is back
+
+
+def test_one_that_stands_still_holds_up_only_who_waits_for_it(serve: Serve, cluster: Postgres) -> None:
+    server = serve("--connections", "2", "--connection-wait-ms", "300")
+    assert statuses(server, 2) == {200: 2}
+    with stopped(cluster), load(server, 6) as seen:
+        wait_until(lambda: seen.count(503) >= 4)
+        assert server.get("/health")[0] == 200
+        assert 200 not in seen
+        resume(cluster)
+        wait_until(lambda: 200 in seen)
+    wait_until(lambda: is_at_rest(server))
+    assert statuses(server, 2) == {200: 2}
+
+
 def test_a_database_that_is_not_there_yet(start: Start) -> None:
     dsn = f"postgresql://nobody:none@127.0.0.1:{free_port()}/none"
-    server = start("--threads", "4", "--connections", "2", "--connection-wait", "0.2", env={"PG_DSN": dsn})
+    server = start("--threads", "4", "--connections", "2", "--connection-wait-ms", "200", env={"PG_DSN": dsn})
     assert server.get("/db")[0] == 503
     assert server.get("/health")[0] == 200
     server.process.send_signal(signal.SIGTERM)

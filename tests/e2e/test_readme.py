@@ -60,7 +60,13 @@ def test_harness_commands_run(tmp_path: Path) -> None:
             words += shorter
         elif words[1] == "report":
             words += ["--results", "results"]
-        elif words[1] in ("capacity", "plan", "baseline", "gate"):  # many runs: that they are known is tested
+        elif words[1] in (
+            "capacity",
+            "plan",
+            "baseline",
+            "gate",
+            "admission",
+        ):  # many runs: that they are known is tested
             helped = sh([*words[:2], "--help"], tmp_path).stdout
             assert all(word in helped for word in words if word.startswith("--")), command
             continue

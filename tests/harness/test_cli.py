@@ -44,6 +44,11 @@ REFUSED = [
     ("capacity asyncio --scenario pinning", "no rate to vary"),
     ("gate asyncio --scenario pinning", "no rate to vary"),
     ("baseline asyncio --scenario pinning", "no rate to vary"),
+    ("admission nobody", "unknown target"),
+    ("admission --scenario rag", "it has no [database]"),
+    ("admission asyncio --set pod.connections=0", "pod.connections: "),
+    ("check asyncio --set load.route=/db", "a table [database]"),
+    ("check asyncio --scenario admission --set database.hold=0", "database.hold"),
 ]
 
 

@@ -248,3 +248,76 @@ def test_a_target_without_gauges_is_measured_from_outside_and_says_so() -> None:
     check = next(check for check in verdict.checks if check.name == "little_handlers")
     assert check.ok is None
     assert "not measured" in check.detail
+
+
+def before_a_database(**columns: Any) -> measures.Recorded:
+    """100/s, of which 20/s end well, 50/s get 503 after 0.4 s, and the rest finds no client left."""
+    wanted = scenario.load(
+        "admission-compressed", {"rate": "100", "warmup": str(WARMUP), "duration": str(WINDOW)}
+    )
+    layout = preflight.plan(wanted, targets.get_target("asyncio", targets.load_targets()), HOST)
+    nothing = np.zeros(15)
+    held = {"connections_used": np.full(15, 5.0), "connections_waiting": np.full(15, 20.0)}
+    held |= dict.fromkeys(("permits", "permits_in_use", "upstream_errors_total"), nothing)
+    held |= dict.fromkeys(("upstream_search_total", "upstream_chat_total"), nothing)
+    for name in ("connections_used", "connections_waiting"):
+        held[name][-1] = 0.0  # the last sample is taken when all have been answered
+    run = recorded(latency_s=0.45, **held | columns)
+    run = msgspec.structs.replace(run, scenario=wanted, layout=layout)
+    turn = np.arange(len(run.requests["due_s"])) % 10
+    kinds = [turn < 2, turn < 7]
+    due = run.requests["due_s"]
+    requests = {
+        "outcome": np.select(kinds, ["ok", "refused"], "unsent"),
+        "status": np.select(kinds, [200, 503], 0),
+        "reason": np.select(kinds, ["", ""], "cap"),
+        "done_s": np.select(kinds, [due + 0.45, due + 0.4], np.nan),
+        "sent_s": np.where(turn < 7, run.requests["sent_s"], np.nan),
+    }
+    return msgspec.structs.replace(run, requests={**run.requests, **requests})
+
+
+def test_outcomes_are_counted_by_status_and_latency_is_of_all_answers_too() -> None:
+    found = measures.measure(before_a_database())
+    summary = found.summary
+    assert summary.statuses == {"200": 160, "503": 400}
+    assert (summary.planned, summary.completed, summary.refused, summary.unsent) == (800, 160, 400, 240)
+    assert (summary.latency_s.n, summary.latency_all_s.n) == (160, 560)
+    assert summary.latency_s.p50 == pytest.approx(0.45)
+    assert summary.latency_all_s.p50 == pytest.approx(0.4)
+    assert found.database is not None
+    assert (found.database.used.mean, found.database.waiting.mean, found.database.permits) == (5, 20, 0)
+    assert (found.figures.unsent_capped, found.figures.llm_calls) == (240, 0)
+    assert found.figures.connections_rps == pytest.approx(100)
+    assert (found.figures.database_errors, found.figures.held_at_end) == (0, 0)
+
+
+def test_without_a_database_there_is_nothing_before_it() -> None:
+    found = measures.measure(recorded())
+    assert found.database is None
+    assert found.summary.statuses == {"200": 800}
+    assert found.summary.latency_all_s == found.summary.latency_s
+    assert found.figures.connections_rps is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "fires"),
+    [
+        ({"upstream_errors_total": np.arange(15.0)}, "database_present"),
+        ({"connections_used": np.full(15, 1.0)}, "database_released"),
+        ({"permits_in_use": np.full(15, 1.0)}, "database_released"),
+        ({"upstream_chat_total": np.arange(15.0)}, "upstream_reached"),
+        ({}, "database_throughput"),  # 20 of 100/s
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_fault_before_a_database_fires_its_check(columns: dict[str, Any], fires: str) -> None:
+    assert fires in failed(before_a_database(**columns))
+    assert columns == {} or fires not in failed(before_a_database())
+
+
+def test_a_gauge_that_is_not_there_is_not_judged() -> None:
+    found = measures.measure(before_a_database(connections_used=np.full(15, np.nan)))
+    assert found.figures.held_at_end is None
+    assert found.database is not None
+    assert found.database.used.mean is None

@@ -107,3 +107,42 @@ def test_this_machine_has_limits() -> None:
     assert here.cpus
     assert here.descriptors > 100
     assert here.ports > 1000
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "in_flight", "sources"),
+    [
+        ("asyncio", {}, 610, 4),  # 10 with a connection, and 300/s × 2 s in line
+        ("threadpool", {}, 200, 4),
+        ("asyncio", {"pod__permits": "10"}, 40, 4),
+        ("threadpool", {"pod__permits": "10"}, 40, 4),
+        ("trio", {"rate": "50"}, 5, 4),
+    ],
+)
+def test_before_a_database_the_connections_bind(
+    target: str, changes: dict[str, str], in_flight: float, sources: int
+) -> None:
+    found = layout(target, HOST, "admission", **changes)
+    assert found.binding.resource == "connections"
+    assert found.binding.rate_max_rps == pytest.approx(100)
+    assert found.in_flight == pytest.approx(in_flight)
+    assert (found.workers, found.sources) == (1, sources)
+
+
+def test_fewer_permits_than_connections_bind() -> None:
+    found = layout(name="admission", pod__permits="4")
+    assert found.binding.resource == "permits"
+    assert found.binding.rate_max_rps == pytest.approx(40)
+    assert layout(name="admission", pod__workers="2").binding.rate_max_rps == pytest.approx(200)
+
+
+def test_a_database_without_a_connection_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"pod\.connections: .* asyncio no connection"):
+        layout(name="admission", pod__connections="0")
+
+
+def test_no_more_are_in_flight_at_the_client_than_it_may_have() -> None:
+    small = preflight.Host(cpus=(0, 1), descriptors=2_400, ports=28_232)
+    assert layout("threadpool", small, name="admission").workers == 1
+    with pytest.raises(ScenarioError, match="too few descriptors"):
+        layout("threadpool", small, name="admission", load__in_flight_max="3000")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness import scenario, statistics
 from harness.errors import EXIT_USAGE, ScenarioError
-from harness.scenario import Delay, Limits, Load, Scenario
+from harness.scenario import Database, Delay, Limits, Load, Scenario
 
 PLAIN = """\
 description = "a test"
@@ -168,6 +168,28 @@ def test_the_scenarios_that_come_with_the_project(name: str) -> None:
     assert name in scenario.names()
 
 
+@pytest.mark.parametrize("name", ["admission", "admission-compressed"])
+def test_the_scenarios_before_a_database(name: str) -> None:
+    read = scenario.load(name)
+    assert scenario.warnings(read) == []
+    assert read.database is not None
+    assert read.w_s == read.database.hold_s
+    wait_s = int(read.pod.options["connection_wait_ms"]) / 1000
+    turns = read.load.window_s / wait_s
+    assert turns == pytest.approx(round(turns)), "threads that wait in step are counted in whole turns"
+    assert (read.load.in_flight_max or 0) / 100 < read.load.timeout_s, "100/s are answered: nobody gives up"
+    assert (read.load.in_flight_max or 0) / 100 <= read.load.drain_s
+
+
+def test_a_connection_held_is_part_of_w(tmp_path: Path) -> None:
+    held = load_text(tmp_path, PLAIN + "[database]\n")
+    assert held.database == Database(hold_s=0.1)
+    assert held.w_s == pytest.approx(1.12)
+    assert load_text(tmp_path, PLAIN, database__hold="30 ms").w_s == pytest.approx(1.05)
+    only = load_text(tmp_path, PLAIN, database__hold="30 ms", load__route="/db")
+    assert only.w_s == pytest.approx(0.03), "/db calls no upstream"
+
+
 def test_the_compressed_scenario_ends_within_30_s() -> None:
     load = scenario.load("rag-compressed").load
     assert load.warmup_s + load.window_s + load.drain_s < 25
@@ -242,6 +264,11 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ("threads = 20", "[limit]\nx = 1", ["limit: unknown key", 'did you mean "limits"?']),
     ("[pod]\nthreads = 20", "pods = 3", ["upstream.pods: unknown key"]),
     ("[load]", "[load", ["not readable as TOML", "line 3"]),
+    ("[pod]", "[database]\nhold = 5\n[pod]", [":15: database.hold: ", "no unit"]),
+    ("[pod]", '[database]\nhold = "0 s"\n[pod]', [":15: database.hold: ", "> 0.0"]),
+    ("[pod]", "[database]\nwait = 5\n[pod]", [":15: database.wait: unknown key", "allowed: hold"]),
+    ('description = "a test"', "database = 3", [":1: database: expected a table"]),
+    ('timeout = "9 s"', 'timeout = "9 s"\nroute = "/db"', [":9: load.route: ", "a table [database]"]),
 ]
 
 

@@ -18,6 +18,7 @@ VALUES: dict[str, str | int] = {
     "upstreams": "127.0.0.1:9000,127.0.0.2:9000",
     "metrics": "/tmp/m",
     "workers": 2,
+    "db_hold_ms": "100",
 }
 OWN = """\
 [mine]

@@ -24,6 +24,7 @@ STEADY = Figures(
     planned=30_000,
     sent=30_000,
     unsent=0,
+    unsent_capped=0,
     completed=30_000,
     failed=0,
     refused=0,
@@ -97,11 +98,47 @@ SATURATED = msgspec.structs.replace(
     upstream_mean=200.0,
     upstream_expected=200.0,
 )
+# 300/s before ten connections that carry 100/s, and 2,000 clients: the rest is refused, or finds no client left.
+OVERLOADED = msgspec.structs.replace(
+    STEADY,
+    regime="saturated",
+    w_s=0.1,
+    vector_calls=0,
+    llm_calls=0,
+    vector_hits=0,
+    llm_hits=0,
+    rate_offered_rps=300.0,
+    throughput_rps=98.5,
+    planned=18_000,
+    sent=11_700,
+    unsent=6_300,
+    unsent_capped=6_300,
+    completed=6_000,
+    failed=5_700,
+    refused=5_700,
+    sent_in_all=16_000,
+    completed_in_all=8_000,
+    service_min_s=0.1005,
+    latency_p99_s=10.3,
+    latency_first_third_s=10.3,
+    latency_last_third_s=10.3,
+    handlers_mean=400.0,
+    handlers_expected=400.0,
+    handlers_min=20.0,
+    pool_size=400,
+    upstream_mean=0.0,
+    upstream_expected=0.0,
+    connections_rps=100.0,
+    database_errors=0,
+    held_at_end=0,
+)
 NAMES = [rule.name for rule in RULES]
+DATABASE = ("database_throughput", "database_present", "database_released")
+OF = {"saturation": SATURATED} | dict.fromkeys(DATABASE, OVERLOADED)
 LIMITS = Limits(pins_per_request=0.05)
 KNOWN = {
     *("regime", "arrivals", "random_delays", "shared_cpus", "w_s", "warmup_s", "window_s", "timeout_s"),
-    *("vector_calls", "llm_calls"),
+    *("vector_calls", "llm_calls", "connections_rps"),  # the last: None says that there is no database
 }
 
 
@@ -147,6 +184,12 @@ CASES: list[tuple[str, Figures, dict[str, Any], dict[str, Any]]] = [
     ("throughput_matches_offered", STEADY, {"throughput_rps": 495.0}, {"throughput_rps": 494.9}),
     ("throughput_matches_offered", STEADY, {"throughput_rps": 505.0}, {"throughput_rps": 505.1}),
     ("saturation", SATURATED, {"handlers_min": 198.0}, {"handlers_min": 197.0}),
+    ("upstream_reached", OVERLOADED, {"llm_hits": 0}, {"llm_hits": 1}),
+    ("unsent", OVERLOADED, {"unsent_capped": 6_300}, {"unsent_capped": 6_299}),
+    ("failures", OVERLOADED, {"failed": 5_700}, {"failed": 5_701}),
+    ("database_throughput", OVERLOADED, {"throughput_rps": 90.0}, {"throughput_rps": 89.9}),
+    ("database_present", OVERLOADED, {"database_errors": 0}, {"database_errors": 1}),
+    ("database_released", OVERLOADED, {"held_at_end": 0}, {"held_at_end": 1}),
     ("p99_is_timeout", STEADY, {"latency_p99_s": 59.4}, {"latency_p99_s": 60.0}),
     ("listen_overflows", STEADY, {"listen_overflows": 0}, {"listen_overflows": 1}),
     ("syn_retransmits", STEADY, {"syn_retransmits": 0}, {"syn_retransmits": 1}),
@@ -199,7 +242,7 @@ def test_fires_beyond_its_limit_and_says_what_to_do(
 )
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_an_unmeasured_figure_neither_passes_nor_fails(name: str, figure: str, nothing: float | None) -> None:
-    figures = SATURATED if name == "saturation" else STEADY
+    figures = OF.get(name, STEADY)
     unmeasured = check(name, with_(figures, **{figure: nothing}))
     assert unmeasured.ok is (False if name == "completions" else None)
     assert unmeasured.value is None
@@ -211,7 +254,7 @@ def test_every_rule_has_a_case_and_a_name_of_its_own() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize("figures", [STEADY, SATURATED])
+@pytest.mark.parametrize("figures", [STEADY, SATURATED, OVERLOADED])
 def test_a_good_run_is_valid(figures: Figures) -> None:
     verdict = judge(figures, LIMITS)
     assert [c.detail for c in verdict.checks if c.ok is False] == []
@@ -222,24 +265,38 @@ def test_a_good_run_is_valid(figures: Figures) -> None:
 @pytest.mark.parametrize(
     ("changes", "exempt"),
     [
-        ({"regime": "steady"}, {"saturation"}),
+        ({"regime": "steady"}, {"saturation", *DATABASE}),
         (
             {"regime": "saturated", "handlers_min": 200, "pool_size": 200},
-            {"unfinished", "little_client", "drift", "throughput_matches_offered", "p99_is_timeout"},
+            {
+                "unfinished",
+                "little_client",
+                "drift",
+                "throughput_matches_offered",
+                "p99_is_timeout",
+                *DATABASE,
+            },
         ),
         (
             {"arrivals": "stages"},
             {
-                *("saturation", "little_handlers", "little_client", "little_upstream", "drift"),
+                *("saturation", "little_handlers", "little_client", "little_upstream", "drift", *DATABASE),
                 *("throughput_matches_offered", "warmup_covers_w"),
             },
         ),
         (
             {"arrivals": "closed"},
-            {"saturation", "send_lag_p99", "little_handlers", "drift", "throughput_matches_offered"},
+            {
+                *("saturation", "send_lag_p99", "little_handlers", "drift", "throughput_matches_offered"),
+                *DATABASE,
+            },
         ),
-        ({"random_delays": True}, {"saturation", "latency_floor", "little_upstream"}),
-        ({"shared_cpus": False}, {"saturation", "cpu_separation"}),
+        ({"random_delays": True}, {"saturation", "latency_floor", "little_upstream", *DATABASE}),
+        ({"shared_cpus": False}, {"saturation", "cpu_separation", *DATABASE}),
+        (
+            {"connections_rps": 100.0, "database_errors": 0, "held_at_end": 0},
+            {"saturation", "database_throughput"},
+        ),
     ],
 )
 def test_what_does_not_apply_says_so(changes: dict[str, Any], exempt: set[str]) -> None:
@@ -254,6 +311,7 @@ def test_what_does_not_apply_says_so(changes: dict[str, Any], exempt: set[str]) 
     [
         ({"failures_share": 0.01}, "failures", {"failed": 300}),
         ({"unsent_share": 0.5}, "unsent", {"unsent": 100}),
+        ({"unsent_share": 0.5}, "unsent", {"unsent": 100, "unsent_capped": 100}),
         ({"little_share": 0.05}, "little_handlers", {"handlers_mean": 10_300}),
         ({"kernel_events": 5}, "syn_retransmits", {"syn_retransmits": 5}),
         ({"send_lag_p99_s": 0.1}, "send_lag_p99", {"send_lag_p99_s": 0.08}),
@@ -344,3 +402,23 @@ def test_a_figure_at_its_limit_passes_whatever_the_limit(share: float, factor: f
     )
     for name in ("generator_cpu", "little_handlers", "send_lag_p99"):
         assert check(name, figures, limits).ok is True
+
+
+@pytest.mark.parametrize("gone", [{"timed_out": 1, "failed": 5_701}, {"unfinished": 1}])
+def test_what_clients_gave_up_on_is_no_leak(gone: dict[str, int]) -> None:
+    found = check("database_released", with_(OVERLOADED, held_at_end=3, **gone))
+    assert (found.ok, found.detail[:14]) == (None, "not applicable")
+
+
+def test_before_a_database_it_is_the_connections_that_have_to_be_full() -> None:
+    """Behind a semaphore most of a pool's threads are idle, and should be."""
+    assert check("saturation", with_(OVERLOADED, handlers_min=40.0)).ok is None
+    assert check("saturation", with_(SATURATED, handlers_min=40.0)).ok is False
+    idle = with_(OVERLOADED, throughput_rps=50.0)
+    assert judge(idle, LIMITS).reason == "database_throughput"
+
+
+def test_unsent_for_another_reason_than_the_cap_is_the_generators_fault() -> None:
+    few = with_(OVERLOADED, unsent_capped=6_000)
+    assert "unsent" in judge(few, LIMITS).reason
+    assert "6,300 of 18,000 requests could not be sent, 6,000 of them" in check("unsent", few).detail
