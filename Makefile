@@ -5,6 +5,7 @@ SCENARIO ?= rag
 RUNS     ?= 1
 RATE     ?=
 DURATION ?=
+SWEEP    ?= sweep-threads
 
 PYTHON  ?= python3
 VENV    := .venv
@@ -14,7 +15,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all capacity baseline gate report perf test lint types check lock clean
+.PHONY: help setup bench bench-all sweep sweeps capacity baseline gate report perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +35,14 @@ bench: $(STAMP) ## the table row of MODEL (SCENARIO, RATE, DURATION, RUNS)
 
 bench-all: $(STAMP) ## the rows of all models, runs interleaved in random order (RUNS each)
 	@$(HARNESS) bench threadpool asyncio trio gevent $(OPTIONS) --runs $(RUNS)
+
+sweep: $(STAMP) ## one option over several values (SWEEP names a scenario, RUNS of each condition)
+	@$(HARNESS) sweep $(SWEEP) --runs $(RUNS)
+
+sweeps: $(STAMP) ## all of scenarios/sweep-*.toml; about 22 minutes a repeat
+	@status=0; for sweep in $(basename $(notdir $(wildcard scenarios/sweep-*.toml))); do \
+	  $(HARNESS) sweep $$sweep --runs $(RUNS) || { status=$$?; test $$status -ne 130 || break; }; \
+	done; exit $$status
 
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it
 	@$(HARNESS) capacity $(MODEL) $(OPTIONS)

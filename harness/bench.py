@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +25,21 @@ BELOW = 0.98
 SATURATED_DRAIN_S = 1.0
 
 RunOnce = Callable[[Target, Scenario], Run]
+
+
+class Job(NamedTuple):
+    """One run to make in each repeat, and the name of the row that it belongs to."""
+
+    row: str
+    target: Target
+    scenario: Scenario
+
+
+class Made(NamedTuple):
+    """What a row was made from: its runs, and why others broke, a line each."""
+
+    runs: list[Run]
+    broken: list[str]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,27 +86,37 @@ def scenarios(scenario: Scenario, pod: Forecast) -> tuple[Scenario, ...]:
 def bench(
     scenario: Scenario, targets: Sequence[Target], host: Host, repeats: int, run_once: RunOnce, seed: int = 1
 ) -> list[Row]:
-    """Make a row for each target; `run_once` runs a scenario against one and keeps the run.
-
-    Each repeat runs everything once, in an order of its own: a machine that grows slower over an hour then slows
-    no target more than another. A run that breaks costs its row; with a single target it ends the bench.
-    """
+    """Make a row for each target; `run_once` runs a scenario against one and keeps the run."""
     pods = {target.name: forecast(scenario, target, host) for target in targets}
-    runs: dict[str, list[Run]] = {target.name: [] for target in targets}
-    broken: dict[str, list[str]] = {target.name: [] for target in targets}
-    for repeat in range(repeats):
-        jobs = [(target, part) for target in targets for part in scenarios(scenario, pods[target.name])]
-        if len(targets) > 1:
-            Random(f"{seed}/{repeat}").shuffle(jobs)
-        for target, part in jobs:
-            try:
-                runs[target.name].append(run_once(target, part))
-            except HarnessError as error:
-                if len(targets) == 1:
-                    raise
-                broken[target.name].append(str(error).partition("\n")[0])
+    jobs = [
+        Job(target.name, target, part) for target in targets for part in scenarios(scenario, pods[target.name])
+    ]
+    made = interleaved(jobs, repeats, lambda job: run_once(job.target, job.scenario), seed)
     rate_rps = scenario.load.rate_rps
-    return [row(rate_rps, name, pods[name].workers, runs[name], broken[name]) for name in pods]
+    return [row(rate_rps, name, pods[name].workers, *made[name]) for name in pods]
+
+
+def interleaved(
+    jobs: Sequence[Job], repeats: int, run_once: Callable[[Job], Run], seed: int = 1
+) -> dict[str, Made]:
+    """Run every job once a repeat; what was made, by row.
+
+    Each repeat has an order of its own: a machine that grows slower over an hour then slows no row more than
+    another. A run that breaks costs its row; where there is but one, it ends everything.
+    """
+    made = {job.row: Made([], []) for job in jobs}
+    for repeat in range(repeats):
+        order = list(jobs)
+        if len(made) > 1:
+            Random(f"{seed}/{repeat}").shuffle(order)
+        for job in order:
+            try:
+                made[job.row].runs.append(run_once(job))
+            except HarnessError as error:
+                if len(made) == 1:
+                    raise
+                made[job.row].broken.append(str(error).partition("\n")[0])
+    return made
 
 
 def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken: Sequence[str] = ()) -> Row:
@@ -99,6 +125,7 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
     steady = [run for run in valid if run.scenario.load.regime == "steady"]
     saturated = [run for run in valid if run.scenario.load.regime == "saturated"]
     ceiling = saturated or steady
+    use = steady or saturated  # a pod that is full takes what it takes; only its latency says nothing
     rate_max = _median(run.summary.throughput_rps for run in ceiling)
     at_least = not saturated and rate_max is not None
     carried = rate_rps if at_least else rate_max
@@ -109,10 +136,10 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
         rate_max_rps=rate_max,
         rate_max_at_least=at_least,
         p99_s=_median(run.summary.latency_s.p99 for run in steady),
-        rss_bytes=_median(run.resources.rss_bytes.mean for run in steady),
-        cpu_percent=_median(run.resources.cpu_percent for run in steady),
-        os_threads=_median(run.resources.os_threads.peak for run in steady),
-        concurrency=_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady),
+        rss_bytes=_median(run.resources.rss_bytes.mean for run in use),
+        cpu_percent=_median(run.resources.cpu_percent for run in use),
+        os_threads=_median(run.resources.os_threads.peak for run in use),
+        concurrency=_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in use),
         pods=math.ceil(rate_rps / carried) if carried else None,
         predicted_rps=_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
         ratio=_median(run.prediction.ratio for run in ceiling),

@@ -16,6 +16,7 @@ from harness import display, measures, preflight, records, targets
 from harness.cli_common import RESULTS, layout_for, prepare, reported, run_one, running, selection
 from harness.cli_gate import baseline, gate
 from harness.cli_sizing import capacity, plan
+from harness.cli_sweep import sweep
 from harness.errors import EXIT_INVALID
 
 
@@ -129,7 +130,7 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-for command in (capacity, plan, baseline, gate):
+for command in (sweep, capacity, plan, baseline, gate):
     main.add_command(command)
 
 

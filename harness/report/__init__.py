@@ -5,7 +5,7 @@
     article                      what was measured elsewhere, as data
     tables, frames               cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
-    figures, timelines, sweeps   the figures
+    figures, timelines, sweeps   the figures (axes: what a sweep can be about)
     content, markdown, page      what the report says, and how it is written (html: escaped by construction)
     hgrm                         histograms for other tools
 
@@ -14,12 +14,12 @@ The same runs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.errors import MeasurementError
-from harness.report import content, figures, frames, hgrm, markdown, page, style, sweeps, timelines
-from harness.report.content import Picture, Report, slug
+from harness.report import axes, content, figures, frames, hgrm, markdown, page, style, sweeps, timelines
+from harness.report.content import Part, Picture, Report, slug
 from harness.report.drawing import Drawing
 from harness.report.load import Shelf, latencies_s, load
 from harness.report.rows import Chapter, chapters, without_valid_run
@@ -54,7 +54,7 @@ def generate(results: Path) -> list[Path]:
     with style.applied():
         for scenario in shelf.scenarios():
             own = [chapter for chapter in book if chapter.scenario == scenario]
-            sections.append(content.section(scenario, own, shelf, never_valid, _pictures))
+            sections.append(content.section(scenario, own, shelf, never_valid, _part))
     runs = tuple(stored.run for stored in shelf.valid)
     report = Report(tuple(sections), runs, shelf.discarded, content.where(runs))
     return [
@@ -66,12 +66,21 @@ def generate(results: Path) -> list[Path]:
     ]
 
 
-def _pictures(chapter: Chapter) -> tuple[Picture, ...]:
+def _part(chapter: Chapter) -> Part:
+    """A chapter's tables and figures; of a sweep those of its axis, and no other."""
+    if axis := axes.swept(chapter):
+        keys = (*axis.metrics, *axis.beside)
+        return content.sweep(chapter, keys, _pictures(chapter, [sweeps.against(chapter, axis)]))
+    drawn = [*(draw(chapter) for draw in FIGURES), *sweeps.drawings(chapter)]
+    return content.results(chapter, _pictures(chapter, drawn))
+
+
+def _pictures(chapter: Chapter, drawings: Iterable[Drawing | None]) -> tuple[Picture, ...]:
     home = f"{slug(chapter.scenario)}-{chapter.arm}"
-    drawings = [drawing for draw in FIGURES if (drawing := draw(chapter)) is not None]
     return tuple(
         content.picture(drawing, home, style.rendered(drawing.figure))
-        for drawing in [*drawings, *sweeps.drawings(chapter)]
+        for drawing in drawings
+        if drawing is not None
     )
 
 

@@ -26,7 +26,8 @@ HOW_TO_READ: Mapping[str, str] = {
     "λ max / pod": "The rate that one pod completed while more was offered than it can carry. “≥”: it was never "
     "saturated; this is the highest rate that it carried in a valid run.",
     "at capacity": "Latency and resources come from the steady runs at the condition's highest rate, given in "
-    "“at λ”. Latency counts from when a request was due, so a late send is not forgiven.",
+    "“at λ”. A pod that was only run full has its resources from there, and no latency. Latency counts from when a "
+    "request was due, so a late send is not forgiven.",
     "RSS, CPU": "Of the pod's whole process tree, averaged over the window. 100 % is one core; MB and KB are "
     "powers of ten.",
     "sustained concurrency": "Requests in flight inside the handlers, by the server's own gauge; “(client)”: the "
@@ -58,12 +59,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """One arm of a scenario."""
+    """One arm of a scenario: its tables by name, its figures, and which come first."""
 
     title: str
-    results: Table
-    costs: Table
+    tables: Mapping[str, Table]
     pictures: tuple[Picture, ...]
+    pictures_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,21 +101,29 @@ def section(
     chapters: Sequence[Chapter],
     shelf: Shelf,
     never_valid: Mapping[Condition, list[Discarded]],
-    pictures: Callable[[Chapter], tuple[Picture, ...]],
+    part: Callable[[Chapter], Part],
 ) -> Section:
-    """One scenario's section; `pictures` draws a chapter's figures."""
+    """One scenario's section; `part` is made of each of its chapters."""
     runs = [run for chapter in chapters for run in chapter.runs]
     return Section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
         facts=_facts(runs),
-        parts=tuple(
-            Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
-            for chapter in chapters
-        ),
+        parts=tuple(map(part, chapters)),
         discarded=tuple(_discarded(scenario, shelf, never_valid)),
     )
+
+
+def results(chapter: Chapter, pictures: tuple[Picture, ...]) -> Part:
+    """What a chapter measured."""
+    found = {"results": tables.results(chapter), "costs": tables.costs(chapter)}
+    return Part(ARMS[chapter.arm], found, pictures)
+
+
+def sweep(chapter: Chapter, keys: Sequence[str], pictures: tuple[Picture, ...]) -> Part:
+    """What a sweep was made for: its figure, and a table of the same metrics."""
+    return Part(ARMS[chapter.arm], {"sweep": tables.of_sweep(chapter, keys)}, pictures, pictures_first=True)
 
 
 def where(runs: Iterable[Run]) -> dict[str, str]:

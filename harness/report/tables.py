@@ -73,6 +73,14 @@ def costs(chapter: Chapter) -> Table:
     )
 
 
+def of_sweep(chapter: Chapter, keys: Sequence[str]) -> Table:
+    """What a sweep is about, and how far to trust it."""
+    columns = (AT_RATE, *(RATE_MAX if key == "rate_max_rps" else of_metric(key) for key in keys), *TRUST)
+    return _table(
+        columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in chapter.rows]
+    )
+
+
 def of_metric(key: str, beside: Beside = lambda *_: "") -> Column:
     """The column of one of METRICS."""
     metric = METRICS[key]
@@ -107,7 +115,7 @@ def _pods(row: Row) -> Shown:
 
 
 def _at_rate(row: Row) -> Shown:
-    return Shown(given(row.steady.rate_rps)) if row.steady else Shown(EMPTY, reason="no steady run")
+    return Shown(given(row.source.rate_rps)) if row.source else Shown(EMPTY, reason="no run")
 
 
 def _concurrency(row: Row) -> Shown:
@@ -139,9 +147,15 @@ def _maybe(value: float | None, factor: float = 1.0) -> str:
     return EMPTY if value is None else given(value * factor)
 
 
+RATE_MAX = Column(METRICS["rate_max_rps"].header, _rate_max, _at_least)
+AT_RATE = Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps))
+TRUST = (
+    Column("verdict", lambda row: Shown(row.verdict)),
+    Column("n (steady + saturated)", _n),
+)
 RESULTS: tuple[Column, ...] = (
-    Column(METRICS["rate_max_rps"].header, _rate_max, _at_least),
-    Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps)),
+    RATE_MAX,
+    AT_RATE,
     of_metric("latency_p99_s", lambda _, load: _maybe(load.latency_p99_s, 1e3)),
     of_metric("rss_mean_bytes", lambda _, load: _maybe(load.rss_bytes, 1e-6)),
     of_metric("cpu_percent", lambda _, load: f"{load.cpu_percent:.1f} (?)"),
@@ -152,8 +166,7 @@ RESULTS: tuple[Column, ...] = (
     of_metric("measured_over_predicted", lambda found, _: number(found.measured_over_predicted)),
     Column("unsent", _unsent),
     Column("bound by", _bound_by),
-    Column("verdict", lambda row: Shown(row.verdict)),
-    Column("n (steady + saturated)", _n),
+    *TRUST,
 )
 
 COSTS: tuple[Column, ...] = tuple(

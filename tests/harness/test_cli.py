@@ -36,6 +36,12 @@ REFUSED = [
     ("gate asyncio --base-ref no-such-revision", "--base-ref no-such-revision"),
     ("gate nobody", "unknown target"),
     ("capacity nobody", "unknown target"),
+    ("sweep rag", "has no table [sweep]"),
+    ("sweep sweep-gcc", "did you mean \"sweep-gc\""),
+    ("sweep sweep-gc nobody", "unknown target"),
+    ("sweep sweep-threads asyncio", "pod.threads: asyncio has no such option"),
+    ("sweep sweep-gc --set pod.gc=off", "the sweep itself sets pod.gc"),
+    ("sweep sweep-gc --duration 2", "shorter than W"),
 ]
 
 

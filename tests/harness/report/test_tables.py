@@ -118,7 +118,7 @@ def test_csv(tmp_path: Path) -> None:
     assert (pool["arm"], pool["condition"], pool["options"]) == (
         "controlled",
         "threadpool",
-        "backlog=4096 gc=default queue=0 threads=200",
+        "backlog=4096 ballast_bytes=0 connections=0 cpu_us=0 gc=default hold=off permits=0 pins=off queue=0 threads=200",
     )
     assert pool["rate_max_rps"] == pytest.approx(9.98, rel=0.01)
     assert pool["rate_max_rps_low"] <= pool["rate_max_rps"] <= pool["rate_max_rps_high"]
