@@ -89,7 +89,9 @@ def bench(
     """Make a row for each target; `run_once` runs a scenario against one and keeps the run."""
     pods = {target.name: forecast(scenario, target, host) for target in targets}
     jobs = [
-        Job(target.name, target, part) for target in targets for part in scenarios(scenario, pods[target.name])
+        Job(target.name, target, part)
+        for target in targets
+        for part in scenarios(scenario, pods[target.name])
     ]
     made = interleaved(jobs, repeats, lambda job: run_once(job.target, job.scenario), seed)
     rate_rps = scenario.load.rate_rps

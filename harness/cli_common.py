@@ -32,7 +32,8 @@ changing = options(
     click.option("--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own"),
 )
 selection = options(
-    click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"), changing
+    click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
+    changing,
 )
 running = options(
     click.option("--results", type=Path, default=RESULTS, help="where runs are kept"),

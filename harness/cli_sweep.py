@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def sweep(
         planned = sweeping.plan(name, overrides(**changes), chosen, targets.load_targets(files), host)
         for job, reason in planned.refused:
             click.echo(f"skipped: {job.row}: {reason}", err=True)
-        total = len(planned.jobs) * runs
-        click.echo(f"{name}: {total} runs, about {planned.seconds * runs / 60:.0f} min", err=True)
+        total, minutes = len(planned.jobs) * runs, math.ceil(planned.seconds * runs / 60)
+        click.echo(f"{name}: {total} runs, about {minutes} min", err=True)
         begun = iter(range(1, total + 1))
 
         def once(job: Job) -> Run:

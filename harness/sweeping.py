@@ -52,7 +52,9 @@ def plan(
     """
     base = scenario.load(name, overrides)
     if base.sweep is None:
-        raise ScenarioError(f"{name}: has no table [sweep]; run it with: harness run TARGET --scenario {name}")
+        raise ScenarioError(
+            f"{name}: has no table [sweep]; run it with: harness run TARGET --scenario {name}"
+        )
     _check_overrides(base.sweep.axis, overrides)
     planned = Planned([], {}, [])
     for point in points(base.sweep):

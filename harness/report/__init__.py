@@ -69,8 +69,7 @@ def generate(results: Path) -> list[Path]:
 def _part(chapter: Chapter) -> Part:
     """A chapter's tables and figures; of a sweep those of its axis, and no other."""
     if axis := axes.swept(chapter):
-        keys = (*axis.metrics, *axis.beside)
-        return content.sweep(chapter, keys, _pictures(chapter, [sweeps.against(chapter, axis)]))
+        return content.sweep(chapter, axis, _pictures(chapter, [sweeps.against(chapter, axis)]))
     drawn = [*(draw(chapter) for draw in FIGURES), *sweeps.drawings(chapter)]
     return content.results(chapter, _pictures(chapter, drawn))
 

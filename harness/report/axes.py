@@ -87,7 +87,13 @@ AXES: tuple[Axis, ...] = (
         "threads in the pool",
         *option("threads"),
         metrics=("rate_max_rps", "rss_mean_bytes", "cpu_s_per_request"),
-        beside=("os_threads", "memory_at_rest_bytes", "cpu_percent", "rate_predicted_rps", "measured_over_predicted"),
+        beside=(
+            "os_threads",
+            "memory_at_rest_bytes",
+            "cpu_percent",
+            "rate_predicted_rps",
+            "measured_over_predicted",
+        ),
         caption="A fixed pool carries N / W, and no more. Each pool is measured at its own capacity, all of its "
         "threads at work; the article reckons a thread at 1 MB.",
         own_rate=True,
@@ -123,7 +129,13 @@ AXES: tuple[Axis, ...] = (
         "processes in the pod",
         lambda condition: condition.workers,
         lambda condition: replace(condition, workers=0, pool=None),
-        metrics=("rate_max_rps", "rss_mean_bytes", "pss_mean_bytes", "latency_p99_over_w_s", "cpu_s_per_request"),
+        metrics=(
+            "rate_max_rps",
+            "rss_mean_bytes",
+            "pss_mean_bytes",
+            "latency_p99_over_w_s",
+            "cpu_s_per_request",
+        ),
         beside=("memory_at_rest_bytes", "concurrency"),
         caption="The same pod as one process or several. PSS counts a page that several processes share once.",
     ),
@@ -160,4 +172,3 @@ AXES: tuple[Axis, ...] = (
 def swept(chapter: Chapter) -> Axis | None:
     """The axis that the chapter's scenario sweeps over; None where it does not, or over one that is not drawn."""
     return next((axis for axis in AXES if axis.key == chapter.axis), None)
-

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.report import article, tables
+from harness.report.axes import Axis
 from harness.report.conditions import ARMS, Condition, printable
 from harness.report.drawing import Drawing
 from harness.report.load import Discarded, Shelf
@@ -121,9 +122,9 @@ def results(chapter: Chapter, pictures: tuple[Picture, ...]) -> Part:
     return Part(ARMS[chapter.arm], found, pictures)
 
 
-def sweep(chapter: Chapter, keys: Sequence[str], pictures: tuple[Picture, ...]) -> Part:
+def sweep(chapter: Chapter, axis: Axis, pictures: tuple[Picture, ...]) -> Part:
     """What a sweep was made for: its figure, and a table of the same metrics."""
-    return Part(ARMS[chapter.arm], {"sweep": tables.of_sweep(chapter, keys)}, pictures, pictures_first=True)
+    return Part(ARMS[chapter.arm], {"sweep": tables.of_sweep(chapter, axis)}, pictures, pictures_first=True)
 
 
 def where(runs: Iterable[Run]) -> dict[str, str]:

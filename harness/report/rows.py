@@ -144,7 +144,7 @@ class Chapter:
     @property
     def axis(self) -> str | None:
         """What its scenario varies; None where it is no sweep, or was not always the same one."""
-        axes = {run.scenario.sweep and run.scenario.sweep.axis for run in self.runs}
+        axes = {run.scenario.sweep.axis if run.scenario.sweep else None for run in self.runs}
         return axes.pop() if len(axes) == 1 else None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.report import article
+from harness.report.axes import Axis, Value
 from harness.report.metrics import METRICS, Metric, given, number
 from harness.report.rows import Chapter, Row
 from harness.statistics import Estimate
@@ -73,12 +74,18 @@ def costs(chapter: Chapter) -> Table:
     )
 
 
-def of_sweep(chapter: Chapter, keys: Sequence[str]) -> Table:
-    """What a sweep is about, and how far to trust it."""
-    columns = (AT_RATE, *(RATE_MAX if key == "rate_max_rps" else of_metric(key) for key in keys), *TRUST)
-    return _table(
-        columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in chapter.rows]
-    )
+def of_sweep(chapter: Chapter, axis: Axis) -> Table:
+    """What a sweep is about, by target and value, and how far to trust it."""
+    metrics = (RATE_MAX if key == "rate_max_rps" else of_metric(key) for key in (*axis.metrics, *axis.beside))
+    value = Column(axis.label, lambda row: _value(axis.value(row.condition)))
+    columns = (value, AT_RATE, *metrics, *TRUST)
+
+    def place(row: Row) -> tuple[int, str, float]:
+        found = axis.value(row.condition)
+        return row.condition.rank, row.condition.target, 0.0 if isinstance(found, str) else found or 0.0
+
+    rows = sorted(chapter.rows, key=place)
+    return _table(columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in rows])
 
 
 def of_metric(key: str, beside: Beside = lambda *_: "") -> Column:
@@ -99,6 +106,12 @@ def _interval(write: Callable[[float], str], estimate: Estimate) -> str:
         return ""
     ends = [write(estimate.low), write(estimate.high)]
     return "" if ends == [write(estimate.value)] * 2 else "–".join(ends)
+
+
+def _value(value: Value | None) -> Shown:
+    if value is None:
+        return Shown(EMPTY, reason="the target has no such option")
+    return Shown(value if isinstance(value, str) else given(value))
 
 
 def _rate_max(row: Row) -> Shown:

@@ -18,7 +18,7 @@ SWEEP = """
 [sweep]
 axis = "pod.gc"
 targets = ["asyncio"]
-values = ["default", "off", { pod.gc = "freeze", pod.descriptors = 70 }]
+values = ["default", "off", { pod.gc = "freeze", pod.descriptors = 64 }]
 """
 
 
@@ -37,7 +37,11 @@ def test_every_condition_is_run_and_one_that_cannot_start_is_said(begin: Begin, 
     assert said.count("skipped: asyncio pod.gc=freeze: ") == 1
     assert "2/2 asyncio pod.gc=" in said
     rows = {row["target"]: row for row in json.loads(stdout)}
-    assert [rows[f"asyncio pod.gc={gc}"]["valid"] for gc in ("default", "off", "freeze")] == [True, True, False]
+    assert [rows[f"asyncio pod.gc={gc}"]["valid"] for gc in ("default", "off", "freeze")] == [
+        True,
+        True,
+        False,
+    ]
     made = [path for path in (harness.results / "runs").iterdir() if path.is_dir()]
     runs = [records.read_run(path) for path in made]
     assert sorted(str(run.target.options["gc"]) for run in runs) == ["default", "off"]

@@ -37,7 +37,7 @@ REFUSED = [
     ("gate nobody", "unknown target"),
     ("capacity nobody", "unknown target"),
     ("sweep rag", "has no table [sweep]"),
-    ("sweep sweep-gcc", "did you mean \"sweep-gc\""),
+    ("sweep sweep-gcc", 'did you mean "sweep-gc"'),
     ("sweep sweep-gc nobody", "unknown target"),
     ("sweep sweep-threads asyncio", "pod.threads: asyncio has no such option"),
     ("sweep sweep-gc --set pod.gc=off", "the sweep itself sets pod.gc"),

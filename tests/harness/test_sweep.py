@@ -55,9 +55,9 @@ def written(directory: Path, sweep: str) -> str:
     return str(path)
 
 
-def planned(name: str, *chosen: str, host: preflight.Host = HOST, **changes: str) -> sweeping.Planned:
+def planned(name: str, *chosen: str, **changes: str) -> sweeping.Planned:
     overrides = {key.replace("__", "."): text for key, text in changes.items()}
-    return sweeping.plan(name, overrides, chosen, KNOWN, host)
+    return sweeping.plan(name, overrides, chosen, KNOWN, HOST)
 
 
 def test_every_value_meets_every_target(tmp_path: Path) -> None:
@@ -78,7 +78,9 @@ def test_a_value_may_be_several_keys_that_change_together(tmp_path: Path) -> Non
     assert short.upstream.llm == scenario.Delay(mean_s=0.04)
     assert (long.upstream.llm.mean_s, long.load.warmup_s, long.load.window_s) == (5.0, 6.0, 60.0)
     assert mean.upstream.llm == scenario.Delay(mean_s=2.0, kind="lognormal"), "what a value leaves out stays"
-    assert (mean.load.warmup_s, mean.pod.options) == (2.0, {"gc": "off"}), "and one value leaves none to the next"
+    assert (mean.load.warmup_s, mean.pod.options) == (2.0, {"gc": "off"}), (
+        "and one value leaves none to the next"
+    )
 
 
 def test_options_come_last_and_targets_can_be_chosen(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_an_option_cannot_set_what_the_sweep_sets(tmp_path: Path, key: str) -> N
 
 def test_a_condition_that_cannot_be_started_costs_itself_only() -> None:
     small = preflight.Host(cpus=(0, 1), descriptors=4_000, ports=28_232)
-    found = planned("sweep-threads", host=small)
+    found = sweeping.plan("sweep-threads", {}, (), KNOWN, small)
     assert [job.row.partition("=")[2] for job in found.jobs] == ["50", "200", "1000"]
     assert [job.row.partition("=")[2] for job, _ in found.refused] == ["5000", "9500"]
     rows = sweeping.run(found, 1, lambda job: make_run())
@@ -201,7 +203,7 @@ def test_each_repeat_runs_everything_once_in_an_order_that_the_seed_gives(repeat
 
 
 def test_the_sweeps_that_come_with_the_project() -> None:
-    assert SWEEPS == [f"sweep-{what}" for what in ("cpu", "gc", "loop", "threads", "w", "workers")]
+    assert [f"sweep-{what}" for what in ("cpu", "gc", "loop", "threads", "w", "workers")] == SWEEPS
     plans = {name: planned(name) for name in SWEEPS}
     assert all(not each.refused for each in plans.values())
     assert sum(each.seconds for each in plans.values()) <= 22 * 60

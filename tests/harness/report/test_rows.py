@@ -154,7 +154,9 @@ def test_a_pod_that_was_only_run_full_has_resources_and_no_latency(tmp_path: Pat
     assert {row.figures[key].value for key in OF_LATENCY} == {None}
     published(tmp_path, STEADY)
     both = rows(tmp_path)["threadpool threads=10"]
-    assert both.figures["concurrency"].value == pytest.approx(9.7, rel=0.02), "steady runs speak where there are some"
+    assert both.figures["concurrency"].value == pytest.approx(9.7, rel=0.02), (
+        "steady runs speak where there are some"
+    )
 
 
 def test_an_option_that_came_later_makes_no_other_condition(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_requests_in_flight_stand_beside_littles_law(tmp_path: Path) -> None:
 
 
 def test_a_sweep_has_a_chapter_of_its_own_kind(tmp_path: Path) -> None:
-    for threads in (10, 100, 1_000):
+    for threads in (10, 200, 1_000):
         published(tmp_path, full(threads))
     published(tmp_path, POD)
     written = [str(path.relative_to(tmp_path)) for path in report.generate(tmp_path)]
@@ -143,6 +143,8 @@ def test_a_sweep_has_a_chapter_of_its_own_kind(tmp_path: Path) -> None:
     assert "λ max / pod" in header
     assert "pods for" not in header
     assert section.count("| condition |") == 1
+    rows = [line.split(" | ")[1] for line in section.splitlines() if line.startswith("| threadpool")]
+    assert rows == ["10", "200", "1,000"], "the default is no exception"
     csv = (tmp_path / "tables" / "sweep-threads.csv").read_text(encoding="utf-8").splitlines()
     assert len(csv) == 4
     assert all(line.split(",")[8] for line in csv), "the rate of a pod that was only run full"
