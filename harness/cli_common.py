@@ -24,13 +24,16 @@ def options(*chosen: Callable[[Command], Command]) -> Callable[[Command], Comman
     return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(chosen), command)
 
 
-selection = options(
-    click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
+changing = options(
     click.option("--rate", help='requests per second ("500", "30/min")'),
     click.option("--duration", help='the window ("60", "1 min")'),
     click.option("--warmup", help='before the window ("25 s")'),
     click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="e.g. pod.threads=400"),
     click.option("--targets", "files", multiple=True, type=Path, help="TOML file with targets of your own"),
+)
+selection = options(
+    click.option("--scenario", "name", default="rag", show_default=True, help="name, or a TOML file"),
+    changing,
 )
 running = options(
     click.option("--results", type=Path, default=RESULTS, help="where runs are kept"),
@@ -62,16 +65,24 @@ def prepare(
     files: tuple[Path, ...],
 ) -> tuple[scenario.Scenario, list[targets.Target]]:
     """Everything that can be refused before anything starts, is refused here."""
+    changes = overrides(rate, duration, warmup, sets)
+    known = targets.load_targets(files)
+    found = [targets.get_target(target, known) for target in names]
+    return scenario.load(name, changes), found
+
+
+def overrides(
+    rate: str | None, duration: str | None, warmup: str | None, sets: tuple[str, ...]
+) -> dict[str, str]:
+    """What the options change in a scenario, as scenario.load takes it."""
     shorthands = {"rate": rate, "duration": duration, "warmup": warmup}
-    overrides = {key: text for key, text in shorthands.items() if text is not None}
+    found = {key: text for key, text in shorthands.items() if text is not None}
     for entry in sets:
         key, equals, text = entry.partition("=")
         if not equals or not key:
             raise ScenarioError(f"--set {entry}: write KEY=VALUE, for example pod.threads=400")
-        overrides[key.strip()] = text.strip()
-    known = targets.load_targets(files)
-    found = [targets.get_target(target, known) for target in names]
-    return scenario.load(name, overrides), found
+        found[key.strip()] = text.strip()
+    return found
 
 
 def layout_for(wanted: scenario.Scenario, target: targets.Target) -> preflight.Layout:

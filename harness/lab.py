@@ -8,13 +8,12 @@ no cell more than another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 
 import msgspec
 
 from harness import expected
-from harness.bench import known_median
-from harness.errors import HarnessError, ScenarioError
+from harness.bench import Job, interleaved, known_median
+from harness.errors import ScenarioError
 from harness.expected import ENDPOINTS, PREFIX, Expected
 from harness.preflight import Host, plan
 from harness.run import Run
@@ -88,16 +87,10 @@ def run(
 
     A run that breaks costs its cell, and nobody else's.
     """
-    jobs = [(target, endpoint) for endpoint in ENDPOINTS for target in targets]
-    runs: dict[tuple[str, str], list[Run]] = {(target.name, endpoint): [] for target, endpoint in jobs}
-    broken: dict[tuple[str, str], list[str]] = {key: [] for key in runs}
-    for repeat in range(repeats):
-        for target, endpoint in Random(f"{seed}/{repeat}").sample(jobs, len(jobs)):
-            try:
-                runs[target.name, endpoint].append(run_once(target, asking(scenario, endpoint)))
-            except HarnessError as error:
-                broken[target.name, endpoint].append(str(error).partition("\n")[0])
-    return [cell(*key, runs[key], broken[key]) for key in runs]
+    cells = {f"{target.name} {endpoint}": (target, endpoint) for endpoint in ENDPOINTS for target in targets}
+    jobs = [Job(row, target, asking(scenario, endpoint)) for row, (target, endpoint) in cells.items()]
+    made = interleaved(jobs, repeats, lambda job: run_once(job.target, job.scenario), seed)
+    return [cell(target.name, endpoint, *made[row]) for row, (target, endpoint) in cells.items()]
 
 
 def asking(scenario: Scenario, endpoint: str) -> Scenario:

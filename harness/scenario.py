@@ -21,6 +21,7 @@ from harness import arrivals
 from harness.errors import ScenarioError
 from harness.routes import calls
 from harness.spelling import ROOT, Source, parse, read, suggest
+from harness.sweep import Point, Sweep, check
 
 DIRECTORY = ROOT / "scenarios"
 SHORTHANDS: Mapping[str, str] = {"rate": "load.rate", "duration": "load.window", "warmup": "load.warmup"}
@@ -136,6 +137,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database: Database | None = None
     pod: Pod = Pod()
     limits: Limits = Limits()
+    sweep: Sweep | None = None
 
     @property
     def w_s(self) -> float:
@@ -154,14 +156,20 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.load.clients or self.load.rate_rps * self.w_s
 
 
-def load(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Scenario:
+def load(
+    name_or_path: str, overrides: Mapping[str, str] | None = None, point: Point | None = None
+) -> Scenario:
     """Read a scenario by its name in scenarios/ or by the path of a TOML file.
 
-    `overrides` maps a dotted key ("load.rate", "pod.threads") or one of SHORTHANDS to its text; a bare number
-    there means seconds or requests per second. Raises ScenarioError.
+    `point` is one of its sweep, laid over the file. `overrides` come last: a dotted key ("load.rate",
+    "pod.threads") or one of SHORTHANDS, and its text; a bare number there means seconds or requests per second.
+    Raises ScenarioError.
     """
     path = find(name_or_path)
     raw, source = parse(path)
+    if point is not None:
+        _delays_as_tables(raw)
+        source = source.merge(raw, point.changes, source.where(point.path))
     for key, text in (overrides or {}).items():
         _delays_as_tables(raw)
         dotted = SHORTHANDS.get(key, key)
@@ -204,7 +212,7 @@ def warnings(scenario: Scenario) -> list[str]:
     steady, least_s = load.regime == "steady", w_s * (1 - 1e-9)
     n = arrivals_in_window(load)
     found = []
-    if n < LEAST_ARRIVALS_FOR_P99:
+    if steady and n < LEAST_ARRIVALS_FOR_P99:
         more = "raise load.rate" if load.clients is None else "give it more load.clients"
         found.append(
             f"the window holds about {n:.0f} requests, a p99 needs {LEAST_ARRIVALS_FOR_P99}: it stays empty; "
@@ -258,6 +266,8 @@ def _checked(scenario: Scenario, source: Source) -> Scenario:
         raise source.refuse(
             "load.window", f"{load.window_s:g} s is shorter than W = {w_s:g} s; use a multiple of W"
         )
+    if scenario.sweep is not None:
+        check(scenario.sweep, source)
     if load.in_flight_max is not None and load.in_flight_max < in_flight * (1 - 1e-9):
         raise source.refuse(
             "load.in_flight_max",

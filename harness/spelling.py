@@ -11,10 +11,11 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -37,7 +38,7 @@ _KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 @dataclass(frozen=True)
 class Source:
-    """Where values came from: a file's name and text, and which paths a command-line option has set."""
+    """Where values came from: a file's name and text, and what else set a path: an option, or a place of the file."""
 
     name: str
     text: str = ""
@@ -65,15 +66,23 @@ class Source:
             raw[key] = text
         return source
 
+    def merge(self, raw: dict[str, Any], changes: Mapping[str, Any], place: str) -> Source:
+        """Lay tables over `raw`, key by key; returns the source that knows that they came from `place`."""
+        return replace(self, options={**self.options, **dict.fromkeys(_lay(changes, raw), place)})
+
+    def where(self, path: str) -> str:
+        """A key of the file for people: the file, the line if it can be told, and the path."""
+        line = _line(self.text, path)
+        place = f"{self.name}:{line}" if line else self.name
+        return f"{place}: {path}" if path else place
+
     def refuse(self, path: str, message: str) -> ScenarioError:
         """The error to raise for the key at `path` ("" for the file as a whole)."""
         if flag := self.option(path):
             return ScenarioError(
                 f"{flag}: {message}" if flag.endswith(path) else f"{flag}: {path}: {message}"
             )
-        line = _line(self.text, path)
-        place = f"{self.name}:{line}" if line else self.name
-        return ScenarioError(f"{place}: {path}: {message}" if path else f"{place}: {message}")
+        return ScenarioError(f"{self.where(path)}: {message}")
 
 
 def parse(path: Path) -> tuple[dict[str, Any], Source]:
@@ -114,11 +123,9 @@ def suggest(word: str, allowed: Iterable[str]) -> str:
 
 
 def _value(hint: Any, name: str, raw: object, source: Source, path: str) -> object:
-    if get_origin(hint) is UnionType:  # a table that may be left out
-        hint = next(filter(_is_struct, get_args(hint)), hint)
-    if _is_struct(hint):
-        return read(hint, raw, source, path)
-    if get_origin(hint) is tuple and _is_struct(item := get_args(hint)[0]):
+    if (struct := _struct(hint)) is not None:
+        return read(struct, raw, source, path)
+    if get_origin(hint) is tuple and (item := _struct(get_args(hint)[0])) is not None:
         if not isinstance(raw, list):
             raise source.refuse(path, f"expected a list of tables, found {raw!r}")
         return tuple(read(item, entry, source, f"{path}[{i}]") for i, entry in enumerate(raw))
@@ -127,7 +134,7 @@ def _value(hint: Any, name: str, raw: object, source: Source, path: str) -> obje
             key: _value(get_args(hint)[1], "", entry, source, _join(path, key)) for key, entry in raw.items()
         }
     try:
-        value = _with_unit(name, raw, from_option=source.option(path) is not None)
+        value = _with_unit(name, raw, from_option=(source.option(path) or "").startswith("--"))
     except ScenarioError as error:
         raise source.refuse(path, str(error)) from None
     try:
@@ -161,12 +168,25 @@ def _choices(hint: Any) -> Iterable[str]:
             yield from _choices(part)
 
 
+def _lay(changes: Mapping[str, Any], raw: dict[str, Any], path: str = "") -> Iterable[str]:
+    """Lay tables over `raw`; the path of each value that was set."""
+    for key, value in changes.items():
+        here = _join(path, key)
+        if isinstance(value, dict) and isinstance(raw.get(key), dict):
+            yield from _lay(value, raw[key], here)
+        else:
+            raw[key] = deepcopy(value)  # what is laid over another time must not change meanwhile
+            yield here
+
+
 def _spelled(name: str) -> str:
     return next((name.removesuffix(suffix) for suffix in _UNITS if name.endswith(suffix)), name)
 
 
-def _is_struct(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+def _struct(hint: Any) -> type[msgspec.Struct] | None:
+    """The struct that a hint asks for, be it as `Struct | None`."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct)), None)
 
 
 def _join(path: str, key: str) -> str:

@@ -110,6 +110,8 @@ def _add_laboratory(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--permits", type=_count(0), default=0, help="before the pool; 0: no semaphore")
     parser.add_argument("--permit-wait-ms", **wait, default="100", dest="permit_wait_s", help="then 429")
+    parser.add_argument("--cpu-us", type=_count(0), default=0, help="CPU work of each /rag, in microseconds")
+    parser.add_argument("--ballast-bytes", type=_count(0), default=0, help="that each /rag holds in flight")
 
 
 def _serve_one_process(settings: Settings) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from servers import pins
+from servers.burden import shoulder
 from servers.client import Client
 from servers.database import DatabaseRoute
 from servers.hold import hold_routes
@@ -150,9 +151,12 @@ class Service:
         return Response(200, b'{"status":"ok"}')
 
     async def _rag(self, request: Request) -> Response:
-        ask, wait_s = self.client.post, self.settings.upstream_s
-        documents = retrieved(await ask(b"/search", look_up(request), wait_s))
-        completion = await ask(b"/v1/chat/completions", prompt(request, documents), wait_s)
+        ask, settings = self.client.post, self.settings
+        documents = retrieved(await ask(b"/search", look_up(request), settings.upstream_s))
+        # Here a service of this kind computes: it ranks what it found and builds the prompt. Before the long wait, so
+        # that the ballast is held throughout it.
+        _ballast = shoulder(settings.cpu_us, settings.ballast_bytes)
+        completion = await ask(b"/v1/chat/completions", prompt(request, documents), settings.upstream_s)
         return Response(200, b'{"answer": %s, "documents": %s}' % (answered(completion), documents))
 
 

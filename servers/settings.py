@@ -31,6 +31,8 @@ class Settings:
     db_hold_s: float = 0.1  # how long a request keeps it
     permits: int = 0  # in front of the pool; 0: no semaphore
     permit_wait_s: float = 0.1  # for a free one, else 429
+    cpu_us: int = 0  # CPU work of each /rag, see burden.py
+    ballast_bytes: int = 0  # memory that each /rag holds in flight
 
     keep_alive_s: float = 600.0  # a connection at rest is closed after this
     request_s: float = 10.0  # a request's head and body must arrive within this, else 408

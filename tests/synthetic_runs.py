@@ -36,6 +36,7 @@ from harness.run import (
     Summary,
     Target,
 )
+from harness.sweep import Sweep
 from harness.validity import judge
 
 Floats = npt.NDArray[np.float64]
@@ -73,6 +74,7 @@ class Pod:
     valid: bool = True
     repeat: int = 0
     notes: tuple[str, ...] = ()
+    axis: str | None = field(default=None, repr=False)  # of a sweep that the run belongs to
 
     @property
     def created(self) -> datetime:
@@ -307,4 +309,5 @@ def _scenario(pod: Pod) -> scenario.Scenario:
         load=load,
         upstream=upstream,
         pod=msgspec.structs.replace(RAG.pod, workers=pod.workers_asked),
+        sweep=Sweep(axis=pod.axis, values=("…",), targets=(pod.target,)) if pod.axis else None,
     )

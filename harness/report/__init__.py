@@ -5,8 +5,8 @@
     article                      what was measured elsewhere, as data
     tables, frames               cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
-    figures, timelines, sweeps   the figures
-    pinning, admission           what shows a chapter of another kind: KINDS
+    figures, timelines, sweeps   the figures (axes: what a sweep can be about)
+    pinning, admission, sweeps   what shows a chapter of another kind: KINDS
     content, markdown, page      what the report says, and how it is written (html: escaped by construction)
     hgrm                         histograms for other tools
 
@@ -64,6 +64,10 @@ def _drawings(chapter: Chapter) -> Sequence[Drawing]:
     return [*drawings, *sweeps.drawings(chapter)]
 
 
+def _frame(book: Sequence[Chapter], _: Path) -> pd.DataFrame:
+    return frames.frame(book)
+
+
 @dataclass(frozen=True)
 class Kind:
     """How the chapters of one kind are shown: tables by name, figures, and the frame that becomes the CSV.
@@ -74,14 +78,16 @@ class Kind:
     is_of: Callable[[Chapter], bool]
     tables: Callable[[Chapter, Path], Mapping[str, Table]]
     drawings: Callable[[Chapter], Sequence[Drawing]]
-    frame: Callable[[Sequence[Chapter], Path], pd.DataFrame]
+    frame: Callable[[Sequence[Chapter], Path], pd.DataFrame] = _frame
+    pictures_first: bool = False
 
 
 # The first kind that a chapter is of shows it.
 KINDS: tuple[Kind, ...] = (
     Kind(pinning.is_of, pinning.tables, pinning.drawings, pinning.frame),
     Kind(admission.is_of, admission.tables, admission.drawings, admission.frame),
-    Kind(lambda _: True, _tables, _drawings, lambda book, _: frames.frame(book)),
+    Kind(sweeps.is_of, sweeps.tables, sweeps.drawing, pictures_first=True),
+    Kind(lambda _: True, _tables, _drawings),
 )
 
 
@@ -126,7 +132,7 @@ def _part(chapter: Chapter, results: Path) -> Part:
     pictures = tuple(
         content.picture(drawing, home, style.rendered(drawing.figure)) for drawing in kind.drawings(chapter)
     )
-    return Part(ARMS[chapter.arm], kind.tables(chapter, results), pictures)
+    return Part(ARMS[chapter.arm], kind.tables(chapter, results), pictures, kind.pictures_first)
 
 
 def _write_tables(results: Path, shelf: Shelf, book: list[Chapter]) -> list[Path]:

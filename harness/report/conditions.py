@@ -78,8 +78,9 @@ def order(condition: Condition) -> tuple[object, ...]:
 def condition_of(run: Run, registry: Registry) -> Condition:
     """The condition that `run` is a repeat of; a target outside the registry has no defaults."""
     target = registry.get(run.target.name)
-    options = tuple(sorted(run.target.options.items()))
     defaults = {} if target is None else targets.resolve(target, {})
+    # An option that came later than the run had its default then.
+    options = tuple(sorted({**defaults, **run.target.options}.items()))
     return Condition(
         scenario=run.scenario.name,
         arm="own" if target is None else target.arm,

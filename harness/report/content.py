@@ -26,7 +26,8 @@ HOW_TO_READ: Mapping[str, str] = {
     "λ max / pod": "The rate that one pod completed while more was offered than it can carry. “≥”: it was never "
     "saturated; this is the highest rate that it carried in a valid run.",
     "at capacity": "Latency and resources come from the steady runs at the condition's highest rate, given in "
-    "“at λ”. Latency counts from when a request was due, so a late send is not forgiven.",
+    "“at λ”. A pod that was only run full has its resources from there, and no latency. Latency counts from when a "
+    "request was due, so a late send is not forgiven.",
     "RSS, CPU": "Of the pod's whole process tree, averaged over the window. 100 % is one core; MB and KB are "
     "powers of ten.",
     "sustained concurrency": "Requests in flight inside the handlers, by the server's own gauge; “(client)”: the "
@@ -63,11 +64,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Part:
-    """One arm of a scenario; its tables by name."""
+    """One arm of a scenario: its tables by name, its figures, and which come first."""
 
     title: str
     tables: Mapping[str, Table]
     pictures: tuple[Picture, ...]
+    pictures_first: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def _record(chapter: Chapter, row: Row) -> dict[str, object]:
         "options": " ".join(f"{name}={value}" for name, value in condition.options),
         "workers": condition.workers,
         "w_s": condition.w_s,
-        "rate_rps": row.steady.rate_rps if row.steady else None,
+        "rate_rps": row.source.rate_rps if row.source else None,
     }
     for key, estimate in row.figures.items():
         name = PODS if key == "pods" else key

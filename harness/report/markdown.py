@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from harness.report.content import HOW_TO_READ, TITLE, Part, Report, Section
+from harness.report.content import HOW_TO_READ, TITLE, Part, Picture, Report, Section
 from harness.report.tables import Line, Shown, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~$])")
@@ -47,13 +47,20 @@ def _section(section: Section) -> Iterable[str]:
 
 def _part(part: Part) -> Iterable[str]:
     yield f"### {escape(part.title)}"
-    for table in part.tables.values():
-        yield _table(table)
-        if table.notes:
-            yield "\n".join(f"- {escape(note)}" for note in table.notes)
-    for picture in part.pictures:
-        yield f"![{escape(picture.title)}](figures/{picture.name}.png)"
-        yield f"*{escape(picture.title)}.* {escape(picture.caption)}"
+    tables = [block for table in part.tables.values() for block in _blocks(table)]
+    pictures = [block for picture in part.pictures for block in _figure(picture)]
+    yield from [*pictures, *tables] if part.pictures_first else [*tables, *pictures]
+
+
+def _figure(picture: Picture) -> Iterable[str]:
+    yield f"![{escape(picture.title)}](figures/{picture.name}.png)"
+    yield f"*{escape(picture.title)}.* {escape(picture.caption)}"
+
+
+def _blocks(table: Table) -> Iterable[str]:
+    yield _table(table)
+    if table.notes:
+        yield "\n".join(f"- {escape(note)}" for note in table.notes)
 
 
 def _table(table: Table) -> str:

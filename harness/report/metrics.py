@@ -26,7 +26,8 @@ def number(value: float, digits: int = 3) -> str:
 
 def given(value: float) -> str:
     """A value that was set, as it was: 9.7, 500, 10,000; of one that was computed, four digits."""
-    return f"{value:,.10g}" if value == round(value, 2) else number(value, 4)
+    plain = round(value, 3)
+    return f"{plain:,.10g}" if math.isclose(value, plain, rel_tol=1e-9) else number(value, 4)
 
 
 @dataclass(frozen=True)

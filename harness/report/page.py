@@ -84,13 +84,14 @@ def _section(section: Section) -> Html:
 
 
 def _part(section: Section, place: int, part: Part) -> Html:
+    tables = [
+        joined(_table(table, f"{section.scenario}: {name}"), _notes(table.notes))
+        for name, table in part.tables.items()
+    ]
+    figures = [_figure(picture) for picture in part.pictures]
     return joined(
         _heading("h3", part.title, f"scenario-{section.name}-{place + 1}"),
-        [
-            joined(_table(table, f"{section.scenario}: {name}"), _notes(table.notes))
-            for name, table in part.tables.items()
-        ],
-        [_figure(picture) for picture in part.pictures],
+        [*figures, *tables] if part.pictures_first else [*tables, *figures],
     )
 
 

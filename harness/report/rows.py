@@ -19,8 +19,10 @@ from harness.report.metrics import METRICS, estimate
 from harness.run import Run
 from harness.statistics import Estimate
 
-# Taken from the saturated runs where there are any; every other metric only from steady ones.
+# Taken from the saturated runs where there are any; every other metric from steady ones, if there are any.
 OF_SATURATION = ("rate_predicted_rps", "measured_over_predicted")
+# Never from saturated ones: there it is the length of the queue.
+OF_LATENCY = ("latency_p50_s", "latency_p99_s", "latency_p99_over_w_s")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Row:
         return self.rates[-1] if self.rates else None
 
     @property
+    def source(self) -> Cell | None:
+        """Where its resources come from: a pod that was only run full still takes what it takes."""
+        return self.steady or self.saturated
+
+    @property
     def runs(self) -> list[Run]:
         """All its runs, at every rate."""
         return [run for cell in (*self.rates, self.saturated) if cell for run in cell.runs]
@@ -90,8 +97,11 @@ class Row:
             if self.rate_max_at_least:
                 return Estimate(self._carried, None, None)
             return estimate(METRICS[key], self.saturated.runs if self.saturated else ())
-        from_saturated = key in OF_SATURATION and self.saturated is not None
-        cell = self.saturated if from_saturated else self.steady
+        cell = self.source
+        if key in OF_SATURATION:
+            cell = self.saturated or self.steady
+        elif key in OF_LATENCY:
+            cell = self.steady
         return estimate(METRICS[key], cell.runs if cell else (), "no steady run")
 
     def total(self, name: str) -> int:
@@ -130,6 +140,12 @@ class Chapter:
     @property
     def runs(self) -> list[Run]:
         return [run for row in self.rows for run in row.runs]
+
+    @property
+    def axis(self) -> str | None:
+        """What its scenario varies; None where it is no sweep, or was not always the same one."""
+        axes = {run.scenario.sweep.axis if run.scenario.sweep else None for run in self.runs}
+        return axes.pop() if len(axes) == 1 else None
 
 
 def chapters(shelf: Shelf, registry: Registry) -> list[Chapter]:

@@ -1,138 +1,47 @@
 """A metric against an option: what one knob does, everything else being equal.
 
-AXES is the whole list. A line joins conditions that differ in the axis alone; where the rate is part of "else",
-they also share it. A figure exists for an axis with at least two values on one line.
+A line joins conditions that differ in the axis alone; where the rate is part of "else", they also share it. A figure
+exists for an axis with at least two values on one line. A scenario that is a sweep is about its own axis only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from harness.report import article, style
+from harness.report import style
+from harness.report.axes import AXES, Axis, Line, Reference, Value, swept
 from harness.report.conditions import Condition, varying
 from harness.report.drawing import SHOWN_MAX, Drawing, Points, draw_lines
 from harness.report.metrics import METRICS, given
 from harness.report.rows import Cell, Chapter, Row
 from harness.report.style import PALE, Look, label_lines
+from harness.report.tables import Table, of_sweep
 from harness.statistics import Estimate
-
-Value = str | float
 
 PANEL_IN = 1.8
 REFERENCE = Look(PALE, "", ":")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A line to compare a metric with: its value (in the metric's unit as stored) at an axis value and W."""
-
-    key: str
-    text: str
-    at: Callable[[float, float], float]
+def is_of(chapter: Chapter) -> bool:
+    """Whether the chapter's scenario is a sweep, over an axis that is drawn."""
+    return swept(chapter) is not None
 
 
-@dataclass(frozen=True)
-class Axis:
-    """An option to sweep over, the metrics to draw against it.
-
-    `own_rate`: each value is measured at its own capacity, so λ differs along the line.
-    """
-
-    slug: str
-    title: str
-    label: str
-    value: Callable[[Condition], Value | None]
-    without: Callable[[Condition], Condition]
-    metrics: tuple[str, ...]
-    caption: str
-    own_rate: bool = False
-    references: tuple[Reference, ...] = ()
+def tables(chapter: Chapter, _: Path) -> dict[str, Table]:
+    """The metrics that the figure of a sweep shows."""
+    axis = swept(chapter)
+    return {} if axis is None else {"sweep": of_sweep(chapter, axis)}
 
 
-@dataclass(frozen=True)
-class Line:
-    """What one line of a sweep is about, and its points as (place on the axis, estimate)."""
-
-    condition: Condition
-    rate_rps: float | None
-    points: Points
-
-
-def option(name: str) -> tuple[Callable[[Condition], Value | None], Callable[[Condition], Condition]]:
-    """How to read a target's option, and how to forget it."""
-
-    def forget(condition: Condition) -> Condition:
-        kept, changed = (
-            tuple(pair for pair in pairs if pair[0] != name)
-            for pairs in (condition.options, condition.changed)
-        )
-        return replace(condition, options=kept, changed=changed, pool=None)
-
-    return lambda condition: dict(condition.options).get(name), forget
-
-
-def _without_w(condition: Condition) -> Condition:
-    return replace(condition, w_s=0.0, facts=tuple(fact for fact in condition.facts if fact[0] != "W"))
-
-
-_COSTS = ("latency_p99_over_w_s", "cpu_s_per_request", "rss_mean_bytes")
-
-AXES: tuple[Axis, ...] = (
-    Axis(
-        "pool-size",
-        "Pool size",
-        "threads in the pool",
-        *option("threads"),
-        metrics=("rate_max_rps", "rss_mean_bytes", "latency_p99_over_w_s"),
-        caption="A fixed pool carries N / W, and no more. Each pool is measured at its own capacity.",
-        own_rate=True,
-        references=(
-            Reference("rate_max_rps", "N / W", lambda n, w_s: n / w_s),
-            Reference("rss_mean_bytes", "1 MB a thread", lambda n, _: n * article.BYTES_PER_THREAD),
-        ),
-    ),
-    Axis(
-        "gc",
-        "Garbage collection policy",
-        "collector",
-        *option("gc"),
-        metrics=(*_COSTS, "gc_pause_max_s"),
-        caption="A full collection walks every live task, so its cost grows with the requests in flight.",
-    ),
-    Axis(
-        "loop", "Event loop", "loop", *option("loop"), metrics=_COSTS,
-        caption="The same server on another event loop.",
-    ),
-    Axis(
-        "workers",
-        "Workers",
-        "processes in the pod",
-        lambda condition: condition.workers,
-        lambda condition: replace(condition, workers=0, pool=None),
-        metrics=("rate_max_rps", *_COSTS),
-        caption="The same pod as one process or several.",
-    ),
-    Axis(
-        "w",
-        "Waiting time",
-        "W (s)",
-        lambda condition: condition.w_s,
-        _without_w,
-        metrics=("concurrency", *_COSTS),
-        caption="The same rate with a longer wait: requests in flight grow as λW, and memory with them.",
-    ),
-    Axis(
-        "cpu-work",
-        "CPU work per request",
-        "CPU work (ms per request)",
-        *option("cpu_ms"),
-        metrics=("latency_p99_over_w_s", "cpu_s_per_request", "rate_max_rps"),
-        caption="What a handler that computes does to everyone else's latency.",
-    ),
-)  # fmt: skip
+def drawing(chapter: Chapter) -> list[Drawing]:
+    """The figure that a sweep was made for, and no other."""
+    axis = swept(chapter)
+    found = None if axis is None else against(chapter, axis)
+    return [] if found is None else [found]
 
 
 def drawings(chapter: Chapter) -> list[Drawing]:
@@ -179,7 +88,7 @@ def _cells(row: Row, axis: Axis, key: str) -> Sequence[Cell]:
     if key == "rate_max_rps":
         return [row.saturated] if row.saturated else []
     if axis.own_rate:
-        return [row.steady] if row.steady else []
+        return [row.source] if row.source else []
     return row.rates
 
 
@@ -199,8 +108,8 @@ def _places(rows: Sequence[Row], axis: Axis) -> dict[Value, float]:
 
 def _panel(axes: Axes, axis: Axis, key: str, found: Sequence[Line]) -> None:
     metric = METRICS[key]
-    names, waits = _names(found), {line.condition.w_s for line in found}
-    references = [r for r in axis.references if r.key == key and len(waits) == 1]
+    names, settings = _names(found), {(line.condition.w_s, line.rate_rps) for line in found}
+    references = [r for r in axis.references if r.key == key and len(settings) == 1]
     looks = style.looks([(line.condition.target, name) for line, name in zip(found, names, strict=True)])
     drawn = [(line.points, name, looks[name]) for line, name in zip(found, names, strict=True)]
     drawn += [(_points_of(reference, found), reference.text, REFERENCE) for reference in references]
@@ -219,9 +128,8 @@ def _names(found: Sequence[Line]) -> list[str]:
 
 
 def _points_of(reference: Reference, found: Sequence[Line]) -> Points:
-    w_s = found[0].condition.w_s
     places = sorted({x for line in found for x, _ in line.points})
-    return [(x, Estimate(reference.at(x, w_s), None, None)) for x in places]
+    return [(x, Estimate(reference.at(x, found[0]), None, None)) for x in places]
 
 
 def _ticks(axes: Axes, axis: Axis, places: Mapping[Value, float]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.report import article
+from harness.report.axes import Axis, Value
 from harness.report.metrics import METRICS, Metric, given, number
 from harness.report.rows import Chapter, Row
 from harness.statistics import Estimate
@@ -75,6 +76,20 @@ def costs(chapter: Chapter) -> Table:
     )
 
 
+def of_sweep(chapter: Chapter, axis: Axis) -> Table:
+    """What a sweep is about, by target and value, and how far to trust it."""
+    metrics = (RATE_MAX if key == "rate_max_rps" else of_metric(key) for key in (*axis.metrics, *axis.beside))
+    value = Column(axis.label, lambda row: _value(axis.value(row.condition)))
+    columns = (value, AT_RATE, *metrics, *TRUST)
+
+    def place(row: Row) -> tuple[int, str, float]:
+        found = axis.value(row.condition)
+        return row.condition.rank, row.condition.target, 0.0 if isinstance(found, str) else found or 0.0
+
+    rows = sorted(chapter.rows, key=place)
+    return _table(columns, [Line(row.label, tuple(column.show(row) for column in columns)) for row in rows])
+
+
 def of_metric(key: str, beside: Beside = lambda *_: "") -> Column:
     """The column of one of METRICS."""
     metric = METRICS[key]
@@ -95,6 +110,12 @@ def _interval(write: Callable[[float], str], estimate: Estimate) -> str:
     return "" if ends == [write(estimate.value)] * 2 else "–".join(ends)
 
 
+def _value(value: Value | None) -> Shown:
+    if value is None:
+        return Shown(EMPTY, reason="the target has no such option")
+    return Shown(value if isinstance(value, str) else given(value))
+
+
 def _rate_max(row: Row) -> Shown:
     cell = shown(METRICS["rate_max_rps"], row.figures["rate_max_rps"])
     return Shown(f"≥ {cell.text}") if row.rate_max_at_least else cell
@@ -109,7 +130,7 @@ def _pods(row: Row) -> Shown:
 
 
 def _at_rate(row: Row) -> Shown:
-    return Shown(given(row.steady.rate_rps)) if row.steady else Shown(EMPTY, reason="no steady run")
+    return Shown(given(row.source.rate_rps)) if row.source else Shown(EMPTY, reason="no run")
 
 
 def _concurrency(row: Row) -> Shown:
@@ -141,9 +162,15 @@ def _maybe(value: float | None, factor: float = 1.0) -> str:
     return EMPTY if value is None else given(value * factor)
 
 
+RATE_MAX = Column(METRICS["rate_max_rps"].header, _rate_max, _at_least)
+AT_RATE = Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps))
+TRUST = (
+    Column("verdict", lambda row: Shown(row.verdict)),
+    Column("n (steady + saturated)", _n),
+)
 RESULTS: tuple[Column, ...] = (
-    Column(METRICS["rate_max_rps"].header, _rate_max, _at_least),
-    Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps)),
+    RATE_MAX,
+    AT_RATE,
     of_metric("latency_p99_s", lambda _, load: _maybe(load.latency_p99_s, 1e3)),
     of_metric("rss_mean_bytes", lambda _, load: _maybe(load.rss_bytes, 1e-6)),
     of_metric("cpu_percent", lambda _, load: f"{load.cpu_percent:.1f} (?)"),
@@ -154,8 +181,7 @@ RESULTS: tuple[Column, ...] = (
     of_metric("measured_over_predicted", lambda found, _: number(found.measured_over_predicted)),
     Column("unsent", _unsent),
     Column("bound by", _bound_by),
-    Column("verdict", lambda row: Shown(row.verdict)),
-    Column("n (steady + saturated)", _n),
+    *TRUST,
 )
 
 COSTS: tuple[Column, ...] = tuple(

@@ -22,7 +22,9 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
     def start(command: str, target: str, *options: str) -> Harness:
         log = tmp_path / f"harness-{len(started)}.log"
         results = tmp_path / "results"
-        argv = [sys.executable, "-m", "harness.cli", command, target, "--scenario", str(scenario)]
+        argv = [sys.executable, "-m", "harness.cli", command, target]
+        if command != "sweep":  # its own argument is the scenario
+            argv += ["--scenario", str(scenario)]
         argv += ["--targets", str(targets), "--results", str(results), *options]
         with log.open("w") as output:
             process = subprocess.Popen(

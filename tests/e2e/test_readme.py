@@ -22,6 +22,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
+MANY_RUNS = ("sweep", "admission", "capacity", "plan", "baseline", "gate")
 COMMANDS = [line.strip() for block in blocks("sh") for line in block.splitlines() if line.strip()]
 
 
@@ -60,13 +61,7 @@ def test_harness_commands_run(tmp_path: Path) -> None:
             words += shorter
         elif words[1] == "report":
             words += ["--results", "results"]
-        elif words[1] in (
-            "capacity",
-            "plan",
-            "baseline",
-            "gate",
-            "admission",
-        ):  # many runs: that they are known is tested
+        elif words[1] in MANY_RUNS:  # that they are known is tested
             helped = sh([*words[:2], "--help"], tmp_path).stdout
             assert all(word in helped for word in words if word.startswith("--")), command
             continue

@@ -49,6 +49,12 @@ REFUSED = [
     ("admission asyncio --set pod.connections=0", "pod.connections: "),
     ("check asyncio --set load.route=/db", "a table [database]"),
     ("check asyncio --scenario admission --set database.hold=0", "database.hold"),
+    ("sweep rag", "has no table [sweep]"),
+    ("sweep sweep-gcc", 'did you mean "sweep-gc"'),
+    ("sweep sweep-gc nobody", "unknown target"),
+    ("sweep sweep-threads asyncio", "pod.threads: asyncio has no such option"),
+    ("sweep sweep-gc --set pod.gc=off", "the sweep itself sets pod.gc"),
+    ("sweep sweep-gc --duration 2", "shorter than W"),
 ]
 
 

@@ -7,35 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib.text
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from report_support import chapter, words
 from synthetic_runs import GEVENT, THREADS, TRIO, Pod, published, repeated
 
-from harness import targets
-from harness.report import FIGURES, figures, style, sweeps, timelines
+from harness.report import FIGURES, figures, style, timelines
 from harness.report.drawing import SHOWN_MAX, Drawing, shown_rows
-from harness.report.load import load
-from harness.report.rows import Chapter, chapters
+from harness.report.rows import Chapter
 
 POD = Pod(rate_rps=200, w_s=2.0, window_s=8.0)
 POOL = replace(THREADS, w_s=2.0, window_s=8.0)
-PLAIN = dict(POD.options)
-
-
-def chapter(results: Path) -> Chapter:
-    (found,) = chapters(load(results), targets.load_targets())
-    return found
-
-
-def words(figure: Figure) -> list[str]:
-    """All that can be read in a figure."""
-    with style.applied():
-        figure.draw_without_rendering()
-    texts = figure.findobj(matplotlib.text.Text)
-    return [text.get_text() for text in texts if isinstance(text, matplotlib.text.Text) and text.get_text()]
 
 
 def heights(axes: Axes) -> list[str]:
@@ -195,66 +178,3 @@ def test_colours_are_the_targets_and_every_line_can_be_told_apart_in_grey() -> N
     assert found["asyncio"].color == found["asyncio gc=off"].color
     assert len({look.color for look in found.values()}) == 7
     assert len({(look.marker, look.line) for look in found.values()}) == 8
-
-
-def sweep(results: Path, slug: str) -> Drawing | None:
-    axis = next(axis for axis in sweeps.AXES if axis.slug == slug)
-    with style.applied():
-        return sweeps.against(chapter(results), axis)
-
-
-@pytest.mark.parametrize(
-    ("slug", "changes", "said"),
-    [
-        (
-            "gc",
-            [{"options": {**PLAIN, "gc": gc}} for gc in ("default", "off")],
-            {"default", "off", "collector"},
-        ),
-        ("loop", [{"options": {**PLAIN, "loop": loop}} for loop in ("asyncio", "uvloop")], {"uvloop"}),
-        ("workers", [{"workers": n, "workers_asked": n} for n in (1, 2, 3)], {"processes in the pod", "3"}),
-        ("w", [{"w_s": w_s} for w_s in (0.5, 2.0)], {"W (s)", "0.5", "2"}),
-        ("w", [{"w_s": 0.5}, {"w_s": 2.0, "workers": 2}], {"W (s)", "asyncio"}),  # as many as it takes
-        (
-            "cpu-work",
-            [{"options": {**PLAIN, "cpu_ms": ms}} for ms in (0, 20)],
-            {"CPU work (ms per request)", "20"},
-        ),
-    ],
-)
-def test_a_sweep_shows_conditions_that_differ_in_it_alone(
-    tmp_path: Path, slug: str, changes: list[dict[str, object]], said: set[str]
-) -> None:
-    for change in changes:
-        published(tmp_path, replace(POD, **change))  # type: ignore[arg-type]
-    found = sweep(tmp_path, slug)
-    assert found is not None
-    assert said <= set(words(found.figure))
-    others = [axis.slug for axis in sweeps.AXES if axis.slug != slug and sweep(tmp_path, axis.slug)]
-    assert others == []
-
-
-def test_what_differs_in_more_than_the_option_is_not_joined(tmp_path: Path) -> None:
-    published(tmp_path, POD)
-    published(tmp_path, replace(POD, options={**PLAIN, "gc": "off"}, rate_rps=100))  # another rate
-    published(tmp_path, replace(POD, options={**PLAIN, "gc": "freeze", "loop": "uvloop"}))
-    assert sweep(tmp_path, "gc") is None
-
-
-def test_a_pool_of_any_size_is_compared_at_its_own_capacity(tmp_path: Path) -> None:
-    for threads in (10, 20, 400):
-        pool = replace(
-            POOL, options={**POOL.options, "threads": threads}, pool=threads, workers=1 + (threads > 100)
-        )
-        published(tmp_path, replace(pool, rate_rps=0.97 * threads / 2))
-        published(tmp_path, replace(pool, rate_rps=1.2 * threads / 2, regime="saturated"))
-    found = sweep(tmp_path, "pool-size")
-    assert found is not None
-    said = words(found.figure)
-    assert {"N / W", "1 MB a thread", "threads in the pool", "10", "20", "400"} <= set(said)
-    measured, expected = found.figure.axes[0].lines[:2]
-    np.testing.assert_allclose(
-        np.asarray(measured.get_ydata(), dtype=float),
-        np.asarray(expected.get_ydata(), dtype=float),
-        rtol=0.03,
-    )

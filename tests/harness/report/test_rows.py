@@ -15,7 +15,7 @@ from synthetic_runs import GEVENT, THREADS, Pod, published, repeated
 from harness import targets
 from harness.report.load import load
 from harness.report.metrics import METRICS, estimate
-from harness.report.rows import Chapter, Row, chapters, needed, pods, without_valid_run
+from harness.report.rows import OF_LATENCY, Chapter, Row, chapters, needed, pods, without_valid_run
 from harness.statistics import Estimate
 
 REGISTRY = targets.load_targets()
@@ -144,6 +144,25 @@ def test_what_was_not_run_is_empty_with_its_reason(tmp_path: Path) -> None:
     assert row.steady is None
     assert row.figures["latency_p99_s"] == Estimate(None, None, None, "no steady run")
     assert row.figures["rate_max_rps"].value is not None
+
+
+def test_a_pod_that_was_only_run_full_has_resources_and_no_latency(tmp_path: Path) -> None:
+    published(tmp_path, SATURATED)
+    row = rows(tmp_path)["threadpool threads=10"]
+    assert row.figures["concurrency"].value == pytest.approx(10, rel=0.01)
+    assert row.figures["rss_mean_bytes"].value == pytest.approx(23e6 + 10 * 40e3, rel=0.01)
+    assert {row.figures[key].value for key in OF_LATENCY} == {None}
+    published(tmp_path, STEADY)
+    both = rows(tmp_path)["threadpool threads=10"]
+    assert both.figures["concurrency"].value == pytest.approx(9.7, rel=0.02), (
+        "steady runs speak where there are some"
+    )
+
+
+def test_an_option_that_came_later_makes_no_other_condition(tmp_path: Path) -> None:
+    published(tmp_path, POD)
+    published(tmp_path, replace(POD, options={**POD.options, "cpu_us": 0}, repeat=1))
+    assert list(rows(tmp_path)) == ["asyncio"]
 
 
 def test_why_a_figure_is_missing(tmp_path: Path) -> None:

@@ -49,7 +49,16 @@ def test_a_measured_number(value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(9.7, "9.7"), (500.0, "500"), (50_000, "50,000"), (1e6, "1,000,000"), (97.9020979, "97.90"), (0, "0")],
+    [
+        (9.7, "9.7"),
+        (500.0, "500"),
+        (50_000, "50,000"),
+        (1e6, "1,000,000"),
+        (97.9020979, "97.90"),
+        (0, "0"),
+        (0.02 + 0.18, "0.2"),
+        (3 * 0.2, "0.6"),
+    ],
 )
 def test_a_number_that_was_set(value: float, text: str) -> None:
     assert given(value) == text
@@ -118,7 +127,8 @@ def test_csv(tmp_path: Path) -> None:
     assert (pool["arm"], pool["condition"], pool["options"]) == (
         "controlled",
         "threadpool",
-        "backlog=4096 gc=default queue=0 threads=200",
+        "backlog=4096 ballast_bytes=0 connections=0 cpu_us=0 gc=default hold=off permits=0 pins=off queue=0 "
+        "threads=200",
     )
     assert pool["rate_max_rps"] == pytest.approx(9.98, rel=0.01)
     assert pool["rate_max_rps_low"] <= pool["rate_max_rps"] <= pool["rate_max_rps_high"]
