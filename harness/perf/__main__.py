@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
-from harness import display, experiment, preflight, provenance, scenario, targets
+from harness import display, experiment, files, preflight, provenance, scenario, targets
 from harness.cli_common import RESULTS
-from harness.perf import generators
+from harness.perf import generators, reports
 from harness.run import Run
 
 WINDOW = "40.04"  # 2 W
@@ -134,12 +133,19 @@ def threads() -> Iterator[Figure]:
         yield Figure(case, "RSS a thread", rss / 9500 / 1e3, "KB", note="the article: 1 MB")
 
 
+def report() -> Iterator[Figure]:
+    """The report of as many runs as a full bench with its sweeps leaves."""
+    timed = reports.time_report(RESULTS)
+    yield at_most(f"{reports.RUNS} runs", "harness report", timed.seconds, "s", 20, timed.note)
+
+
 CASES: dict[str, Case] = {
     "generator": generator,
     "pool": pool,
     "one-process": one_process,
     "thousand": thousand,
     "threads": threads,
+    "report": report,
 }
 
 
@@ -184,16 +190,10 @@ def main(names: list[str]) -> int:
     for name in names or CASES:
         kept[name] = list(CASES[name]())
         ordered = {case: kept[case] for case in CASES if case in kept}
-        write(file, msgspec.json.format(msgspec.json.encode(ordered)))
-        write(RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode())
+        files.write(file, files.encode(ordered))
+        files.write(RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode())
     print((RESULTS / "perf.md").read_text())
     return 0
-
-
-def write(file: Path, data: bytes) -> None:
-    partial = file.with_suffix(".partial")
-    partial.write_bytes(data)
-    partial.replace(file)
 
 
 if __name__ == "__main__":
