@@ -108,7 +108,7 @@ def section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
-        facts=_facts(runs),
+        facts=_facts(runs) | _kept(chapters),
         parts=tuple(
             Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
             for chapter in chapters
@@ -150,6 +150,15 @@ def _facts(runs: Sequence[Run]) -> dict[str, str]:
         "CPUs of the pod": _several(str(run.scenario.pod.cpus or "not confined") for run in runs),
         "commit": _several(map(_commit, runs)),
     }
+
+
+def _kept(chapters: Iterable[Chapter]) -> dict[str, str]:
+    """Of how many runs there are requests; nothing to say where it is all of them."""
+    cells = [
+        cell for chapter in chapters for row in chapter.rows for cell in (*row.rates, row.saturated) if cell
+    ]
+    kept = [stored.has_requests for cell in cells for stored in cell.stored]
+    return {} if all(kept) else {"requests kept": f"of {sum(kept)} of {len(kept)} runs"}
 
 
 def _range(values: Sequence[float], unit: str) -> str:

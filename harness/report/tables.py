@@ -55,15 +55,16 @@ class Column:
     beside: Beside = lambda *_: ""
 
 
-def results(chapter: Chapter) -> Table:
-    """The article's columns and what tells how far to trust them; the article's rows beside ours."""
+def results(chapter: Chapter, columns: Sequence[Column] | None = None) -> Table:
+    """The article's rows beside ours, in RESULTS or those of its columns that are given."""
+    columns = RESULTS if columns is None else columns
     last = {row.beside: row for row in chapter.rows if row.beside}
     lines: list[Line] = []
     for row in chapter.rows:
-        lines.append(Line(row.label, tuple(column.show(row) for column in RESULTS)))
+        lines.append(Line(row.label, tuple(column.show(row) for column in columns)))
         if row.beside and last[row.beside] is row:
-            lines.append(_of_article(*row.beside))
-    return _table(RESULTS, lines)
+            lines.append(_of_article(columns, *row.beside))
+    return _table(columns, lines)
 
 
 def costs(chapter: Chapter) -> Table:
@@ -139,6 +140,7 @@ def _maybe(value: float | None, factor: float = 1.0) -> str:
     return EMPTY if value is None else given(value * factor)
 
 
+# The article's columns, and what tells how far to trust them.
 RESULTS: tuple[Column, ...] = (
     Column(METRICS["rate_max_rps"].header, _rate_max, _at_least),
     Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps)),
@@ -173,8 +175,10 @@ COSTS: tuple[Column, ...] = tuple(
 )
 
 
-def _of_article(configuration: article.Configuration, load: article.Load) -> Line:
-    cells = tuple(Shown(column.beside(configuration, load)) for column in RESULTS)
+def _of_article(
+    columns: Sequence[Column], configuration: article.Configuration, load: article.Load
+) -> Line:
+    cells = tuple(Shown(column.beside(configuration, load)) for column in columns)
     return Line(f"article: {configuration.name} (JVM, 4 CPUs)", cells, of_article=True)
 
 
