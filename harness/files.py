@@ -68,4 +68,3 @@ def write(file: Path, data: bytes) -> None:
 
 def _because(words: str, why: object) -> str:
     return words.replace("{why}", str(why))  # not format: words may hold a name with braces
-

@@ -7,7 +7,6 @@ the same bytes: no times, no random ids, no paths, no version of Python, and non
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from traitlets.config import Config
 
 from harness import files
 from harness.cli_common import reported
@@ -46,18 +46,21 @@ def execute(source: Path, environment: Mapping[str, str] | None = None) -> Noteb
     Raises MeasurementError where a cell fails.
     """
     notebook = read(source)
-    client = NotebookClient(
-        notebook,
-        timeout=CELL_S,
-        kernel_name="python3",
-        record_timing=False,
-        coalesce_streams=True,  # or the pipe's timing would show in the file
-        resources={"metadata": {"path": str(source.parent)}},
-    )
-    with tempfile.TemporaryDirectory() as settings:
-        env = {**os.environ, "IPYTHONDIR": settings, **(environment or {})}
+    with tempfile.TemporaryDirectory() as scratch:
+        client = NotebookClient(
+            notebook,
+            timeout=CELL_S,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,  # or the pipe's timing would show in the file
+            resources={"metadata": {"path": str(source.parent)}},
+            # Files in a place of its own: no port is opened, and nothing is left in the user's directories.
+            config=Config(
+                {"KernelManager": {"transport": "ipc", "connection_file": f"{scratch}/kernel.json"}}
+            ),
+        )
         try:
-            client.execute(env=env)
+            client.execute(env={**os.environ, "IPYTHONDIR": scratch, **(environment or {})})
         except CellExecutionError as error:
             raise MeasurementError(f"{source}: a cell failed: {error.ename}: {error.evalue}") from None
     return _settled(notebook)
@@ -80,4 +83,4 @@ def _settled(notebook: Notebook) -> Notebook:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -96,6 +96,7 @@ say(
 # So W, which nobody here can shorten, says how many requests a service holds. And a pool of N threads, each held for
 # all of W, carries N / W and not one request more.
 
+
 # %%
 def at(w_s: float) -> tuple[str, ...]:
     """What a request of W seconds asks for."""
@@ -147,8 +148,8 @@ def tell(model: str) -> None:
 # %% [markdown]
 # ### Thread pool
 #
-# A thread waits for all of W and can do nothing else. The pool is full at N / W, and then its CPU reads 2 %: saturated
-# and idle at once, which no autoscaler that looks at CPU will ever see.
+# A thread waits for all of W and can do nothing else. The pool is full at N / W, and then its CPU reads a few percent:
+# saturated and idle at once, which no autoscaler that looks at CPU will ever see.
 
 # %%
 tell("threadpool")
@@ -175,7 +176,7 @@ tell("trio")
 # ### gevent
 #
 # Blocking code on greenlets. A greenlet keeps its piece of the C stack while it waits, so that a request in flight
-# takes about twice the memory of a coroutine, and still less than half of a thread's.
+# takes about twice the memory of a coroutine, and about half of a thread's.
 
 # %%
 tell("gevent")
@@ -248,10 +249,11 @@ else:
     say("*No pool of threads among these results.*")
 
 # %%
-missing = []
-for axis in sweeps.AXES:
-    if not any([shown(partial(sweeps.against, axis=axis), chapter) for chapter in book]):
-        missing.append(axis.title.lower())
+missing = [
+    axis.title
+    for axis in sweeps.AXES
+    if not sum(shown(partial(sweeps.against, axis=axis), chapter) for chapter in book)
+]
 if missing:
     say(f"*Not swept in these results: {', '.join(missing)}.*")
 
@@ -324,8 +326,8 @@ if sized:
 #   habit (200) decides it alone: 51 pods where one would do.
 # - **A thread is not the expense it is said to be.** A pool as large as the crowd serves it as well as the others do,
 #   for a few times the memory. Where code blocks and cannot be rewritten, a larger pool is the first thing to try.
-# - **Among loops and greenlets, choose by the code you have.** All three carry this rate in one pod, and for asyncio and
-#   trio the collector's policy moves the p99 more than the choice between them does.
+# - **Among loops and greenlets, choose by the code you have.** All three carry this rate in one pod, and for asyncio
+#   and trio the collector's policy moves the p99 more than the choice between them does.
 # - **Scale by requests in flight.** It is the one signal that moves before latency does, and λW predicts it.
 #
 # One machine, loopback, a simulated upstream: figures compare with each other, and with yours only on a machine of the

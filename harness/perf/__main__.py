@@ -191,7 +191,9 @@ def main(names: list[str]) -> int:
         kept[name] = list(CASES[name]())
         ordered = {case: kept[case] for case in CASES if case in kept}
         files.write(file, files.encode(ordered))
-        files.write(RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode())
+        files.write(
+            RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode()
+        )
     print((RESULTS / "perf.md").read_text())
     return 0
 

@@ -175,9 +175,7 @@ COSTS: tuple[Column, ...] = tuple(
 )
 
 
-def _of_article(
-    columns: Sequence[Column], configuration: article.Configuration, load: article.Load
-) -> Line:
+def _of_article(columns: Sequence[Column], configuration: article.Configuration, load: article.Load) -> Line:
     cells = tuple(Shown(column.beside(configuration, load)) for column in columns)
     return Line(f"article: {configuration.name} (JVM, 4 CPUs)", cells, of_article=True)
 

@@ -47,7 +47,9 @@ def test_a_workflow_asks_for_little_and_ends(file: Path) -> None:
     assert True in found  # YAML 1.1 reads the key "on" so
     for job in found["jobs"].values():
         assert job["timeout-minutes"] <= 90
-        assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step)
+        assert all(
+            re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step
+        )
         checkout = next(step for step in job["steps"] if "checkout" in step.get("uses", ""))
         assert checkout["with"]["fetch-depth"] == 0, "a base that is not there cannot be run"
 
@@ -103,5 +105,7 @@ def test_each_verdict_ends_the_job_as_it_should(tmp_path: Path, word: str, ends:
 
 
 def test_the_readme_tells_the_exit_codes() -> None:
-    told = re.findall(r"^\| (\w+) \| (\d+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = re.findall(
+        r"^\| (\w+) \| (\d+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert {word: int(code) for word, code in told} == dict(EXIT_CODES)

@@ -31,7 +31,7 @@ def test_a_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     file, shelf = tmp_path / "deep" / "shelf.json", Shelf(schema_version=2, books={"Little": 1961})
     files.write(file, files.encode(shelf))
     assert files.read(file, Shelf, REFUSAL, 2) == shelf
-    assert file.read_text().endswith('1961\n  }\n}\n')
+    assert file.read_text().endswith("1961\n  }\n}\n")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ def outputs(of: Any) -> Iterator[Any]:
 
 def texts(of: Any) -> list[str]:
     """What cells say; their pictures differ by a bit between machines."""
-    return [output.data["text/markdown"] for output in outputs(of) if "text/markdown" in output.get("data", {})]
+    return [
+        output.data["text/markdown"] for output in outputs(of) if "text/markdown" in output.get("data", {})
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,9 @@ def test_the_reference_runs_are_small_and_name_no_path() -> None:
 
 def test_other_results_are_told_as_far_as_they_go(tmp_path: Path) -> None:
     for threads in (20, 60):
-        pool = replace(THREADS, pool=threads, options={**THREADS.options, "threads": threads}, w_s=1.0, window_s=5.0)
+        pool = replace(
+            THREADS, pool=threads, options={**THREADS.options, "threads": threads}, w_s=1.0, window_s=5.0
+        )
         published(tmp_path, replace(pool, rate_rps=0.95 * threads))
         published(tmp_path, replace(pool, rate_rps=1.2 * threads, regime="saturated"))
     for pod in (TRIO, GEVENT):
@@ -99,12 +103,13 @@ def test_other_results_are_told_as_far_as_they_go(tmp_path: Path) -> None:
 def test_no_results_at_all_are_said(tmp_path: Path) -> None:
     said = "\n".join(texts(notebook.execute(notebook.SOURCE, {"HARNESS_RESULTS": str(tmp_path)})))
     assert "0 valid runs of `rag`, 0 of all scenarios" in said
-    assert "*Not swept in these results: pool size" in said
+    assert "*Not swept in these results: Pool size" in said
 
 
 def test_a_cell_that_fails_is_one_clear_line(tmp_path: Path) -> None:
     source = tmp_path / "broken.py"
     source.write_text("# %%\nx = 1\n\n# %%\nx / 0\n")
-    with pytest.raises(MeasurementError, match=r"broken\.py: a cell failed: ZeroDivisionError: division by zero"):
+    with pytest.raises(
+        MeasurementError, match=r"broken\.py: a cell failed: ZeroDivisionError: division by zero"
+    ):
         notebook.execute(source)
-

@@ -82,7 +82,15 @@ def test_a_record_is_whole_but_for_paths(tmp_path: Path) -> None:
     argv = ("/usr/bin/python3", "-m", "servers", "--metrics", "/tmp/x/pod", "--upstream", "127.0.0.1:9")
     run = msgspec.structs.replace(run, target=msgspec.structs.replace(run.target, argv=argv))
     portable = reference.portable(run)
-    assert portable.target.argv == ("python3", "-m", "servers", "--metrics", "pod", "--upstream", "127.0.0.1:9")
+    assert portable.target.argv == (
+        "python3",
+        "-m",
+        "servers",
+        "--metrics",
+        "pod",
+        "--upstream",
+        "127.0.0.1:9",
+    )
     assert msgspec.structs.replace(portable, target=run.target) == run
 
 
