@@ -23,7 +23,6 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 from IPython.display import Image, Markdown, display
 
@@ -44,7 +43,11 @@ RUNS, CAPACITIES = ROOT / (OWN or "results/reference"), ROOT / (OWN or "results"
 SCENARIO, RATE_RPS, W_S, POOL = "rag", article.RATE_RPS, article.W_S, article.POOL_THREADS
 
 shelf = load(RUNS)
-book = chapters(shelf, load_targets())
+book = [
+    chapter
+    for chapter in chapters(shelf, load_targets())
+    if all(run.scenario.load.route == "/rag" for run in chapter.runs)
+]
 story = next(
     (chapter for chapter in book if (chapter.scenario, chapter.arm) == (SCENARIO, "controlled")),
     Chapter(SCENARIO, "controlled", ()),
@@ -59,25 +62,22 @@ def say(*blocks: str) -> None:
 def lay_out(headers: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
     """Show a table of texts; the first of a line is its label."""
     rows = [Line(label, tuple(map(Shown, cells))) for label, *cells in lines]
-    say(*markdown.table(Table(tuple(headers), tuple(rows), ())))
+    say(*markdown.blocks(Table(tuple(headers), tuple(rows), ())))
 
 
-def shown(make: Callable[[Chapter], Drawing | None], chapter: Chapter) -> bool:
-    """Show a figure of the report with its caption; whether there was one."""
-    with style.applied():
-        drawing = make(chapter) if chapter.rows else None
-        if drawing is None:
-            return False
-        image = Image(style.rendered(drawing.figure)["png"], width=760)
-    display(image)
+def show(drawing: Drawing, chapter: Chapter = story) -> None:
+    """Show a figure of the report with its caption, in the style that it was drawn in."""
+    display(Image(style.rendered(drawing.figure)["png"], width=760))
     say(f"*{drawing.title}, {markdown.escape(chapter.scenario)}.* {markdown.escape(drawing.caption)}")
-    return True
 
 
 def draw(make: Callable[[Chapter], Drawing | None]) -> None:
-    """Show a figure of the story, or say that there is none."""
-    if not shown(make, story):
-        say("*Nothing to draw: no run among these results has it.*")
+    """Draw a figure of the story, or say that there is none."""
+    with style.applied():
+        if story.rows and (drawing := make(story)):
+            show(drawing)
+        else:
+            say("*Nothing to draw: no run among these results has it.*")
 
 
 say(
@@ -125,13 +125,8 @@ lay_out(
 
 
 # %%
-def column(start: str) -> tables.Column:
-    """The report's column whose header begins so."""
-    return next(column for column in tables.RESULTS if column.header.startswith(start))
-
-
-PREDICTED = [column(start) for start in ("predicted rate", "bound by", "λ max", "measured / pred", "at λ")]
-HELD = [column(start) for start in ("sustained", "p99", "RSS", "CPU", "OS threads", "pods for λ", "n (")]
+PREDICTED = ("predicted rate", "bound by", "λ max", "measured / pred", "at λ")
+HELD = ("sustained", "p99", "RSS", "CPU", "OS threads", "pods for λ", "n (")
 
 
 def tell(model: str) -> None:
@@ -142,7 +137,7 @@ def tell(model: str) -> None:
         return
     own = replace(story, rows=rows)
     for columns in (PREDICTED, HELD):
-        say(*markdown.table(tables.results(own, columns)))
+        say(*markdown.blocks(tables.chosen(tables.results(own), *columns)))
 
 
 # %% [markdown]
@@ -188,7 +183,7 @@ tell("gevent")
 
 # %%
 if story.rows:
-    say(*markdown.table(tables.costs(story)))
+    say(*markdown.blocks(tables.costs(story)))
 else:
     say("*No valid run among these results.*")
 
@@ -249,11 +244,13 @@ else:
     say("*No pool of threads among these results.*")
 
 # %%
-missing = [
-    axis.title
-    for axis in sweeps.AXES
-    if not sum(shown(partial(sweeps.against, axis=axis), chapter) for chapter in book)
-]
+drawn = set()
+for chapter in book:
+    with style.applied():
+        for drawing in sweeps.drawings(chapter):
+            show(drawing, chapter)
+            drawn.add(drawing.title)
+missing = [axis.title for axis in sweeps.AXES if axis.title not in drawn]
 if missing:
     say(f"*Not swept in these results: {', '.join(missing)}.*")
 

@@ -68,7 +68,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """One scenario; `discarded` says how many of its runs do not count, and why."""
+    """One scenario; `discarded` says how many of its runs do not count and why, and which are not kept whole."""
 
     scenario: str
     name: str  # safe in a path and as an anchor
@@ -108,7 +108,7 @@ def section(
         scenario=printable(scenario),
         name=slug(scenario),
         description=printable(runs[-1].scenario.description),
-        facts=_facts(runs) | _kept(chapters),
+        facts=_facts(runs),
         parts=tuple(
             Part(ARMS[chapter.arm], tables.results(chapter), tables.costs(chapter), pictures(chapter))
             for chapter in chapters
@@ -152,15 +152,6 @@ def _facts(runs: Sequence[Run]) -> dict[str, str]:
     }
 
 
-def _kept(chapters: Iterable[Chapter]) -> dict[str, str]:
-    """Of how many runs there are requests; nothing to say where it is all of them."""
-    cells = [
-        cell for chapter in chapters for row in chapter.rows for cell in (*row.rates, row.saturated) if cell
-    ]
-    kept = [stored.has_requests for cell in cells for stored in cell.stored]
-    return {} if all(kept) else {"requests kept": f"of {sum(kept)} of {len(kept)} runs"}
-
-
 def _range(values: Sequence[float], unit: str) -> str:
     """Each value there is, or where they are many their range."""
     found = sorted(set(values))
@@ -184,6 +175,9 @@ def _discarded(
 ) -> Iterable[str]:
     items = [item for item in shelf.discarded if item.is_of(scenario)]
     yield f"{_count(len(items), 'run')} discarded{': ' + _reasons(items) if items else ''}."
+    kept = [stored.has_requests for stored in shelf.valid if stored.run.scenario.name == scenario]
+    if not all(kept):
+        yield f"Requests were kept of {sum(kept)} of {_count(len(kept), 'valid run')}."
     for condition, lost in never_valid.items():
         if condition.scenario == scenario:
             yield f"{condition.label()}: no valid run ({_reasons(lost)})."

@@ -34,13 +34,11 @@ def escape(text: str) -> str:
     return _HARMLESS.sub(r"\1", escaped)
 
 
-def table(shown: Table) -> Iterable[str]:
-    """A table, and the notes below it if there are any, as blocks."""
-    rule = ["---", *("---:" for _ in shown.headers[1:])]
-    lines = [_line(map(escape, shown.headers)), _line(rule)]
-    yield "\n".join([*lines, *(_line(_cells(line)) for line in shown.lines)])
-    if shown.notes:
-        yield "\n".join(f"- {escape(note)}" for note in shown.notes)
+def blocks(table: Table) -> Iterable[str]:
+    """A table, and the notes below it if there are any."""
+    yield _table(table)
+    if table.notes:
+        yield "\n".join(f"- {escape(note)}" for note in table.notes)
 
 
 def _section(section: Section) -> Iterable[str]:
@@ -56,11 +54,17 @@ def _section(section: Section) -> Iterable[str]:
 
 def _part(part: Part) -> Iterable[str]:
     yield f"### {escape(part.title)}"
-    for each in (part.results, part.costs):
-        yield from table(each)
+    for table in (part.results, part.costs):
+        yield from blocks(table)
     for picture in part.pictures:
         yield f"![{escape(picture.title)}](figures/{picture.name}.png)"
         yield f"*{escape(picture.title)}.* {escape(picture.caption)}"
+
+
+def _table(table: Table) -> str:
+    rule = ["---", *("---:" for _ in table.headers[1:])]
+    lines = [_line(map(escape, table.headers)), _line(rule)]
+    return "\n".join([*lines, *(_line(_cells(line)) for line in table.lines)])
 
 
 def _cells(line: Line) -> list[str]:

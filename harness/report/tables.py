@@ -6,7 +6,7 @@ What could not be measured is an empty cell, and its reason stands below the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.report import article
 from harness.report.metrics import METRICS, Metric, given, number
@@ -55,16 +55,15 @@ class Column:
     beside: Beside = lambda *_: ""
 
 
-def results(chapter: Chapter, columns: Sequence[Column] | None = None) -> Table:
-    """The article's rows beside ours, in RESULTS or those of its columns that are given."""
-    columns = RESULTS if columns is None else columns
+def results(chapter: Chapter) -> Table:
+    """The article's columns and what tells how far to trust them; the article's rows beside ours."""
     last = {row.beside: row for row in chapter.rows if row.beside}
     lines: list[Line] = []
     for row in chapter.rows:
-        lines.append(Line(row.label, tuple(column.show(row) for column in columns)))
+        lines.append(Line(row.label, tuple(column.show(row) for column in RESULTS)))
         if row.beside and last[row.beside] is row:
-            lines.append(_of_article(columns, *row.beside))
-    return _table(columns, lines)
+            lines.append(_of_article(*row.beside))
+    return _table(RESULTS, lines)
 
 
 def costs(chapter: Chapter) -> Table:
@@ -92,6 +91,17 @@ def _interval(write: Callable[[float], str], estimate: Estimate) -> str:
         return ""
     ends = [write(estimate.low), write(estimate.high)]
     return "" if ends == [write(estimate.value)] * 2 else "–".join(ends)
+
+
+def chosen(table: Table, *starts: str) -> Table:
+    """The columns whose headers begin so, in this order, and their notes."""
+    places = [
+        next(place for place, header in enumerate(table.headers[1:]) if header.startswith(start))
+        for start in starts
+    ]
+    headers = tuple(table.headers[1 + place] for place in places)
+    lines = tuple(replace(line, cells=tuple(line.cells[place] for place in places)) for line in table.lines)
+    return Table((table.headers[0], *headers), lines, tuple(_notes(headers, lines)))
 
 
 def _rate_max(row: Row) -> Shown:
@@ -140,7 +150,6 @@ def _maybe(value: float | None, factor: float = 1.0) -> str:
     return EMPTY if value is None else given(value * factor)
 
 
-# The article's columns, and what tells how far to trust them.
 RESULTS: tuple[Column, ...] = (
     Column(METRICS["rate_max_rps"].header, _rate_max, _at_least),
     Column("at λ (req/s)", _at_rate, lambda _, load: given(load.rate_rps)),
@@ -175,8 +184,8 @@ COSTS: tuple[Column, ...] = tuple(
 )
 
 
-def _of_article(columns: Sequence[Column], configuration: article.Configuration, load: article.Load) -> Line:
-    cells = tuple(Shown(column.beside(configuration, load)) for column in columns)
+def _of_article(configuration: article.Configuration, load: article.Load) -> Line:
+    cells = tuple(Shown(column.beside(configuration, load)) for column in RESULTS)
     return Line(f"article: {configuration.name} (JVM, 4 CPUs)", cells, of_article=True)
 
 

@@ -111,8 +111,8 @@ def test_the_report_is_made_of_it_and_says_what_is_missing(results: Path) -> Non
     home = results / reference.HOME
     report.generate(home)
     text = (home / "report.md").read_text(encoding="utf-8")
-    assert "requests kept: of 3 of 6 runs" in text
-    assert "requests kept: of 0 of 2 runs" in text
+    assert "- Requests were kept of 3 of 6 valid runs." in text
+    assert "- Requests were kept of 0 of 2 valid runs." in text
     assert "Of 3 of these 6 runs the requests were not kept." in text
     drawn = {path.name for path in (home / "figures").iterdir()}
     assert {"rag-controlled-latency.png", "rag-controlled-gc.png", "sweep-controlled-in-flight.png"} <= drawn
