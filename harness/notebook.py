@@ -60,7 +60,10 @@ def execute(source: Path, environment: Mapping[str, str] | None = None) -> Noteb
             ),
         )
         try:
-            client.execute(env={**os.environ, "IPYTHONDIR": scratch, **(environment or {})})
+            # Not client.execute(), which takes Ctrl-C for itself and ends in an error of its own.
+            with client.setup_kernel(env={**os.environ, "IPYTHONDIR": scratch, **(environment or {})}):
+                for index, cell in enumerate(notebook.cells):
+                    client.execute_cell(cell, index)
         except CellExecutionError as error:
             raise MeasurementError(f"{source}: a cell failed: {error.ename}: {error.evalue}") from None
     return _settled(notebook)
