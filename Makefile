@@ -15,7 +15,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all sweep sweeps admission capacity baseline gate report perf test lint types check lock clean
+.PHONY: help setup bench bench-all sweep sweeps admission capacity baseline gate report reference notebook perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,12 @@ gate: $(STAMP) ## MODEL against results/baseline.json, or against BASE (a git re
 
 report: $(STAMP) ## tables, figures and page in results/, from the runs on disk alone
 	@$(HARNESS) report
+
+reference: $(STAMP) ## results/reference, for git: the newest valid runs of each condition, without most of their requests
+	@$(HARNESS) reference
+
+notebook: $(STAMP) ## notebooks/story.ipynb, executed on results/reference
+	@$(BIN)/python -m harness.notebook
 
 perf: $(STAMP) ## the performance figures of the harness and the servers, as ratios; about 40 minutes
 	@$(BIN)/python -m harness.perf

@@ -9,7 +9,6 @@ A file that cannot be used is the user's to mend: ScenarioError, before anything
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -17,6 +16,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from harness import files
 from harness.capacity import PodLimits
 from harness.errors import MeasurementError, ScenarioError
 from harness.gate import METRICS, Values
@@ -62,8 +62,12 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     targets: dict[str, Baseline]
 
 
-class _Version(msgspec.Struct):
-    schema_version: int
+_UNREADABLE = files.Refusal(
+    ScenarioError,
+    absent="no baseline ({why}); make one on this machine first",
+    foreign="not a baseline: {why}; make it anew",
+    other_version="make it anew",
+)
 
 
 def conditions(run: Run) -> Conditions:
@@ -124,12 +128,9 @@ def write(path: Path, target: str, baseline: Baseline) -> None:
     Raises ScenarioError for a file that is there and foreign, and MeasurementError where it cannot be written.
     """
     targets = _read(path).targets if path.exists() else {}
-    text = msgspec.json.encode(_File(targets=dict(sorted({**targets, target: baseline}.items()))))
-    partial = path.with_name(f".{path.name}.partial")
+    made = _File(targets=dict(sorted({**targets, target: baseline}.items())))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
-        os.replace(partial, path)
+        files.write(path, files.encode(made))
     except OSError as error:
         raise MeasurementError(f"{path}: the baseline could not be written: {error}") from error
 
@@ -148,20 +149,7 @@ def refusals(baseline: Baseline, machine: Machine) -> dict[str, str]:
 
 
 def _read(path: Path) -> _File:
-    try:
-        text = path.read_bytes()
-        version = msgspec.json.decode(text, type=_Version).schema_version
-        if version != _File.VERSION:
-            raise ScenarioError(
-                f"{path}: schema version {version}, this harness reads {_File.VERSION}; make it anew"
-            )
-        return msgspec.json.decode(text, type=_File)
-    except OSError as error:
-        raise ScenarioError(
-            f"{path}: no baseline ({error.strerror}); make one on this machine first"
-        ) from None
-    except msgspec.MsgspecError as error:
-        raise ScenarioError(f"{path}: not a baseline: {error}; make it anew") from None
+    return files.read(path, _File, _UNREADABLE, _File.VERSION)
 
 
 def _flat(value: Conditions) -> dict[str, object]:

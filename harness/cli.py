@@ -127,6 +127,22 @@ def report(results: Path) -> None:
 
 
 @main.command()
+@click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1)
+@click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="of each condition")
+@click.option("--requests-of", multiple=True, default=("rag",), show_default=True, help="scenarios to draw")
+@click.option("--results", type=Path, default=RESULTS, help="where runs are kept")
+def reference(scenarios: tuple[str, ...], runs: int, requests_of: tuple[str, ...], results: Path) -> None:
+    """Keep the newest valid runs of each condition in results/reference, small enough for git."""
+    from harness import reference as references  # as in `report`
+
+    with reported():
+        made = references.make(results, targets.load_targets(), scenarios, runs, requests_of)
+        for each in made.kept:
+            click.echo(each.line)
+        click.echo(made.line)
+
+
+@main.command()
 def schema() -> None:
     """Print the JSON Schema of run.json."""
     click.echo(json.dumps(records.json_schema(), indent=2))

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from pyarrow.lib import ArrowException, Table
 
+from harness import files
 from harness.errors import MeasurementError
 from harness.run import Run
 
@@ -29,11 +30,13 @@ Column = npt.NDArray[Any]
 RUN, REQUESTS, SAMPLES = "run.json", "requests.parquet", "samples.parquet"
 WORD = 60  # of a target or scenario in a run's name, which is a file name
 SCRATCH = "scratch"  # in a staging directory: what a run needs while it runs, and nobody afterwards
+_UNREADABLE = files.Refusal(
+    MeasurementError,
+    absent="no run here ({why}); give a directory of results/runs/",
+    foreign="not a run's record: {why}; discard it and run again",
+    other_version="read it with the commit that wrote it (source.commit), or run again",
+)
 _README = "# Discarded runs\n\nInvalid or broken, and why. None of them enters a table.\n\n"
-
-
-class _Version(msgspec.Struct):
-    schema_version: int
 
 
 def new_id(target: str, scenario: str, created: datetime) -> str:
@@ -67,7 +70,7 @@ def write_run(staging: Path, run: Run, requests: Mapping[str, Column], samples: 
     try:
         for name, columns in ((REQUESTS, requests), (SAMPLES, samples)):
             pq.write_table(Table.from_pydict(dict(columns)), staging / name, compression="zstd")
-        (staging / RUN).write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+        (staging / RUN).write_bytes(files.encode(run))
     except (OSError, ArrowException) as error:
         raise MeasurementError(
             f"{staging}: the run could not be written: {error}; free some space?"
@@ -98,22 +101,7 @@ def publish(staging: Path, *, discarded: str | None = None) -> Path:
 
 def read_run(path: Path) -> Run:
     """The record in a run's directory (or in its run.json); raises MeasurementError saying what to do."""
-    file = path / RUN if path.is_dir() else path
-    try:
-        text = file.read_bytes()
-        version = msgspec.json.decode(text, type=_Version).schema_version
-        if version != Run.VERSION:
-            raise MeasurementError(
-                f"{file}: schema version {version}, this harness reads {Run.VERSION}; "
-                "read it with the commit that wrote it (source.commit), or run again"
-            )
-        return msgspec.json.decode(text, type=Run)
-    except OSError as error:
-        raise MeasurementError(
-            f"{file}: no run here ({error.strerror}); give a directory of results/runs/"
-        ) from None
-    except msgspec.MsgspecError as error:
-        raise MeasurementError(f"{file}: not a run's record: {error}; discard it and run again") from None
+    return files.read(path / RUN if path.is_dir() else path, Run, _UNREADABLE, Run.VERSION)
 
 
 def read_requests(path: Path) -> dict[str, Column]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness import little
+from harness import files, little
 from harness.capacity import GOAL_SHARE, PodLimits, explain, predict
 from harness.costs import Costs, fit, is_usable
 from harness.errors import MeasurementError, ScenarioError, TargetError
@@ -100,12 +100,9 @@ def keep(results: Path, scenario: str, sizing: Sizing) -> Path:
     """Write what was found beside that of the other targets; the file."""
     file = results / "capacity" / f"{scenario}.json"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         known = load(results, scenario) if file.exists() else {}
         known[sizing.measured.name] = sizing
-        partial = file.with_suffix(".partial")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(known)) + b"\n")
-        partial.replace(file)
+        files.write(file, files.encode(known))
     except OSError as error:
         raise MeasurementError(f"{file}: could not be written: {error}; free some space?") from error
     return file
@@ -113,15 +110,12 @@ def keep(results: Path, scenario: str, sizing: Sizing) -> Path:
 
 def load(results: Path, scenario: str) -> dict[str, Sizing]:
     """What was found for a scenario, by target. Raises MeasurementError saying how to find it."""
-    file = results / "capacity" / f"{scenario}.json"
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Sizing])
-    except OSError:
-        raise MeasurementError(
-            f"{file}: no capacity was measured; run: harness capacity TARGET --scenario {scenario}"
-        ) from None
-    except msgspec.MsgspecError as error:
-        raise MeasurementError(f"{file}: not a record of capacities: {error}; measure again") from None
+    refusal = files.Refusal(
+        MeasurementError,
+        absent=f"no capacity was measured; run: harness capacity TARGET --scenario {scenario}",
+        foreign="not a record of capacities: {why}; measure again",
+    )
+    return files.read(results / "capacity" / f"{scenario}.json", dict[str, Sizing], refusal)
 
 
 def _costs(scenario: Scenario, low_rps: float, run_once: RunOnce) -> Costs:

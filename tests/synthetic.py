@@ -57,6 +57,7 @@ def make_run(
 ) -> Run:
     """A run at `rate_rps`, its figures those of all workers together, as in a record."""
     held = rate_rps * w_s
+    rss = None if rest_bytes is None or each_bytes is None else rest_bytes + each_bytes * held
     throughput = rate_rps if throughput_rps is None else throughput_rps
     return Run(
         id=run_id,
@@ -96,6 +97,7 @@ def make_run(
             service_s=Latency(n=600),
         ),
         resources=Resources(
+            rss_bytes=MeanPeak(mean=rss, peak=rss),
             descriptors=MeanPeak(mean=descriptors),
             os_threads=MeanPeak(mean=threads),
             cpu_percent=None if cpu_s is None else 100 * cpu_s * throughput,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
-from harness import provenance
+from harness import files, provenance
 from harness.cli_common import RESULTS
-from harness.perf import generators
+from harness.perf import generators, reports
 from harness.perf.capacities import capacity
 from harness.perf.figure import Figure, at_most, note, once
 from harness.perf.gates import gate
@@ -120,6 +119,12 @@ def threads() -> Iterator[Figure]:
         yield Figure(case, "RSS a thread", rss / 9500 / 1e3, "KB", note="the article: 1 MB")
 
 
+def report() -> Iterator[Figure]:
+    """The report of as many runs as a full bench with its sweeps leaves."""
+    timed = reports.time_report(RESULTS)
+    yield at_most(f"{reports.RUNS} runs", "harness report", timed.seconds, "s", 20, timed.note)
+
+
 CASES: dict[str, Case] = {
     "generator": generator,
     "pool": pool,
@@ -129,6 +134,7 @@ CASES: dict[str, Case] = {
     "capacity": capacity,
     "staffing": staffing,
     "gate": gate,
+    "report": report,
 }
 
 
@@ -160,16 +166,12 @@ def main(names: list[str]) -> int:
     for name in names or CASES:
         kept[name] = list(CASES[name]())
         ordered = {case: kept[case] for case in CASES if case in kept}
-        write(file, msgspec.json.format(msgspec.json.encode(ordered)))
-        write(RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode())
+        files.write(file, files.encode(ordered))
+        files.write(
+            RESULTS / "perf.md", markdown([each for part in ordered.values() for each in part]).encode()
+        )
     print((RESULTS / "perf.md").read_text())
     return 0
-
-
-def write(file: Path, data: bytes) -> None:
-    partial = file.with_suffix(".partial")
-    partial.write_bytes(data)
-    partial.replace(file)
 
 
 if __name__ == "__main__":

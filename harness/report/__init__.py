@@ -159,12 +159,15 @@ def _write_pictures(home: Path, report: Report) -> list[Path]:
 
 
 def _write_histograms(home: Path, shelf: Shelf) -> list[Path]:
-    """Latencies in ms, as HdrHistogram's tools expect, of every steady run."""
+    """Latencies in ms, as HdrHistogram's tools expect, of every steady run whose requests were kept."""
     home.mkdir(parents=True, exist_ok=True)
     written = []
     for stored in shelf.valid:
-        latency_ms = latencies_s(stored.run, stored.requests()) * 1e3
-        if stored.run.scenario.load.regime == "steady" and latency_ms.size:
+        requests = stored.requests() if stored.run.scenario.load.regime == "steady" else None
+        if requests is None:
+            continue
+        latency_ms = latencies_s(stored.run, requests) * 1e3
+        if latency_ms.size:
             written.append(_write(home / f"{stored.directory.name}.hgrm", hgrm.render(latency_ms)))
     return written
 

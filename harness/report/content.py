@@ -74,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """One scenario; `discarded` says how many of its runs do not count, and why."""
+    """One scenario; `discarded` says how many of its runs do not count and why, and which are not kept whole."""
 
     scenario: str
     name: str  # safe in a path and as an anchor
@@ -189,6 +189,9 @@ def _discarded(
 ) -> Iterable[str]:
     items = [item for item in shelf.discarded if item.is_of(scenario)]
     yield f"{_count(len(items), 'run')} discarded{': ' + _reasons(items) if items else ''}."
+    kept = [stored.has_requests for stored in shelf.valid if stored.run.scenario.name == scenario]
+    if not all(kept):
+        yield f"Requests were kept of {sum(kept)} of {_count(len(kept), 'valid run')}."
     for condition, lost in never_valid.items():
         if condition.scenario == scenario:
             yield f"{condition.label()}: no valid run ({_reasons(lost)})."

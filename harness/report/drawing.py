@@ -60,6 +60,14 @@ def left_out(chapter: Chapter) -> str:
     return f" Shown: one condition of each target{at}; {more} in the table."
 
 
+def not_kept(chapter: Chapter) -> str:
+    """The end of a caption, where a figure is made of requests that some runs came without; "" if none did."""
+    cells = [cell for row in shown_rows(chapter) for cell in (row.steady, row.saturated) if cell]
+    runs = [stored for cell in cells for stored in cell.stored]
+    missing = sum(not stored.has_requests for stored in runs)
+    return f" Of {missing} of these {len(runs)} runs the requests were not kept." if missing else ""
+
+
 def row_looks(rows: Sequence[Row]) -> dict[str, Look]:
     """A look for each row, by label."""
     return style.looks([(row.condition.target, row.label) for row in rows])

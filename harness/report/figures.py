@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from harness.report import article, curves, style
-from harness.report.drawing import Drawing, Points, draw_lines, left_out, row_looks, shown_rows
+from harness.report.drawing import Drawing, Points, draw_lines, left_out, not_kept, row_looks, shown_rows
 from harness.report.load import latencies_s
 from harness.report.metrics import METRICS
 from harness.report.rows import Cell, Chapter, Row, needed
@@ -43,7 +43,7 @@ def latency(chapter: Chapter) -> Drawing | None:
     caption = (
         "Latency from the moment a request was due, less the wait W that no server can avoid: what is left is the "
         "server's own. Lines are medians over runs, bands their range; a line ends where the number of requests "
-        f"cannot carry a higher percentile.{left_out(chapter)}"
+        f"cannot carry a higher percentile.{left_out(chapter)}{not_kept(chapter)}"
     )
     return Drawing("latency", "Latency percentiles", caption, figure)
 
@@ -105,9 +105,12 @@ def pods(chapter: Chapter) -> Drawing | None:
 def _percentiles_ms(cell: Cell) -> tuple[curves.Floats, curves.Floats]:
     """x in nines, and a row of (latency − W) for each run, as far as the smallest of them carries."""
     found = [
-        curves.percentiles((latencies_s(stored.run, stored.requests()) - cell.condition.w_s) * 1e3)
+        curves.percentiles((latencies_s(stored.run, requests) - cell.condition.w_s) * 1e3)
         for stored in cell.stored
+        if (requests := stored.requests()) is not None
     ]
+    if not found:
+        return np.empty(0), np.empty((0, 0))
     shortest = min(x.size for x, _ in found)
     return found[0][0][:shortest], np.array([y[:shortest] for _, y in found])
 

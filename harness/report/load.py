@@ -37,9 +37,17 @@ class Stored:
     run: Run
     directory: Path
 
-    def requests(self) -> Columns:
-        """One entry per request, offsets in seconds from t0; raises MeasurementError."""
-        return records.read_requests(self.directory)
+    def requests(self) -> Columns | None:
+        """One entry per request, offsets in seconds from t0; None if they were not kept (reference.py).
+
+        Raises MeasurementError where they cannot be read.
+        """
+        return records.read_requests(self.directory) if self.has_requests else None
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether the requests were kept."""
+        return (self.directory / records.REQUESTS).exists()
 
     def samples(self) -> Columns:
         """One entry per second, `t_s` in seconds from t0; raises MeasurementError."""

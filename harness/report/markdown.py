@@ -34,6 +34,13 @@ def escape(text: str) -> str:
     return _HARMLESS.sub(r"\1", escaped)
 
 
+def blocks(table: Table) -> Iterable[str]:
+    """A table, and the notes below it if there are any."""
+    yield _table(table)
+    if table.notes:
+        yield "\n".join(f"- {escape(note)}" for note in table.notes)
+
+
 def _section(section: Section) -> Iterable[str]:
     yield f"## {escape(section.scenario)}"
     if section.description:
@@ -47,7 +54,7 @@ def _section(section: Section) -> Iterable[str]:
 
 def _part(part: Part) -> Iterable[str]:
     yield f"### {escape(part.title)}"
-    tables = [block for table in part.tables.values() for block in _blocks(table)]
+    tables = [block for table in part.tables.values() for block in blocks(table)]
     pictures = [block for picture in part.pictures for block in _figure(picture)]
     yield from [*pictures, *tables] if part.pictures_first else [*tables, *pictures]
 
@@ -55,12 +62,6 @@ def _part(part: Part) -> Iterable[str]:
 def _figure(picture: Picture) -> Iterable[str]:
     yield f"![{escape(picture.title)}](figures/{picture.name}.png)"
     yield f"*{escape(picture.title)}.* {escape(picture.caption)}"
-
-
-def _blocks(table: Table) -> Iterable[str]:
-    yield _table(table)
-    if table.notes:
-        yield "\n".join(f"- {escape(note)}" for note in table.notes)
 
 
 def _table(table: Table) -> str:

@@ -6,7 +6,7 @@ What could not be measured is an empty cell, and its reason stands below the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.report import article
 from harness.report.axes import Axis, Value
@@ -114,6 +114,17 @@ def _value(value: Value | None) -> Shown:
     if value is None:
         return Shown(EMPTY, reason="the target has no such option")
     return Shown(value if isinstance(value, str) else given(value))
+
+
+def chosen(table: Table, *starts: str) -> Table:
+    """The columns whose headers begin so, in this order, and their notes."""
+    places = [
+        next(place for place, header in enumerate(table.headers[1:]) if header.startswith(start))
+        for start in starts
+    ]
+    headers = tuple(table.headers[1 + place] for place in places)
+    lines = tuple(replace(line, cells=tuple(line.cells[place] for place in places)) for line in table.lines)
+    return Table((table.headers[0], *headers), lines, tuple(empty_cells(headers, lines)))
 
 
 def _rate_max(row: Row) -> Shown:

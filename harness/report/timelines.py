@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from harness.report import curves, style
-from harness.report.drawing import SHOWN_MAX, Drawing, left_out, shown_rows
-from harness.report.load import Columns, Stored
+from harness.report.drawing import SHOWN_MAX, Drawing, left_out, not_kept, shown_rows
+from harness.report.load import Columns
 from harness.report.metrics import given, number
 from harness.report.rows import Cell, Chapter
 from harness.report.style import INK, PALE, End, Look, label_lines, plain_ticks
+from harness.run import Run
 
 SCATTER_MAX = 3_000
 WINDOW = "#f2f2f2"
@@ -39,7 +41,7 @@ def in_flight(chapter: Chapter) -> Drawing | None:
         "Requests in flight in one run of each condition, seen from the client and by the server's own gauge, "
         "against Little's law, L = λW; the window is shaded. In a pod that keeps up the three agree. In a "
         "saturated one the handlers stay at the pool's size, and what the client has in flight beyond it waits."
-        f"{left_out(chapter)}"
+        f"{left_out(chapter)}{not_kept(chapter)}"
     )
     return Drawing("in-flight", "Requests in flight over time", caption, figure)
 
@@ -47,25 +49,28 @@ def in_flight(chapter: Chapter) -> Drawing | None:
 def gc(chapter: Chapter) -> Drawing | None:
     """Latency over due time, with the garbage collections of the same run below it."""
     typical = [(row.label, row.steady.typical()) for row in shown_rows(chapter) if row.steady]
-    found = [(label, stored, stored.collections()) for label, stored in typical]
-    chosen = [(label, stored, pauses) for label, stored, pauses in found if pauses and len(pauses["end_s"])]
-    chosen = chosen[: SHOWN_MAX // 2]
+    found = (
+        (label, stored.run, requests, pauses)
+        for label, stored in typical
+        if (pauses := stored.collections()) and len(pauses["end_s"]) and (requests := stored.requests())
+    )
+    chosen = list(islice(found, SHOWN_MAX // 2))
     if not chosen:
         return None
     figure = style.sheet(2.7 * len(chosen))
     grid = figure.subplots(2 * len(chosen), 1, squeeze=False, height_ratios=[2, 1] * len(chosen))[:, 0]
-    for above, below, (label, stored, pauses) in zip(grid[::2], grid[1::2], chosen, strict=True):
-        above.set_title(style.short(f"{label}, λ = {given(stored.run.scenario.load.rate_rps)}/s", 80))
+    for above, below, (label, run, requests, pauses) in zip(grid[::2], grid[1::2], chosen, strict=True):
+        above.set_title(style.short(f"{label}, λ = {given(run.scenario.load.rate_rps)}/s", 80))
         above.tick_params(labelbottom=False)
-        _latency_dots(above, stored)
+        _latency_dots(above, run, requests)
         _pause_bars(below, pauses)
         for axes in (above, below):
-            axes.set_xlim(0, stored.run.phases.window_end_s)
+            axes.set_xlim(0, run.phases.window_end_s)
     grid[-1].set_xlabel("time since the start (s)")
     caption = (
         "One run of each condition. Above: each dot is a request, placed where it was due. Below: the collections "
         "of the same run. A pause delays whom it meets twice: requests that are due then, and requests that were "
-        "due W earlier, whose answers arrive then."
+        f"due W earlier, whose answers arrive then.{not_kept(chapter)}"
     )
     return Drawing("gc", "Garbage collection and latency", caption, figure)
 
@@ -75,11 +80,11 @@ def _in_flight_panel(axes: Axes, label: str, cell: Cell) -> None:
     run, requests, samples = stored.run, stored.requests(), stored.samples()
     start_s, end_s = run.phases.window_start_s, run.phases.window_end_s
     axes.axvspan(start_s, end_s, color=WINDOW, zorder=0)
-    at_s = np.linspace(0.0, run.phases.drain_end_s, 400)
-    series = [
-        (at_s, curves.in_flight(requests["sent_s"], requests["done_s"], at_s), "client", CLIENT),
-        (samples["t_s"], samples["in_flight"], "handlers", HANDLERS),
-    ]
+    series = [(samples["t_s"], samples["in_flight"], "handlers", HANDLERS)]
+    if requests is not None:
+        at_s = np.linspace(0.0, run.phases.drain_end_s, 400)
+        seen = curves.in_flight(requests["sent_s"], requests["done_s"], at_s)
+        series.insert(0, (at_s, seen, "client", CLIENT))
     ends = []
     for x, y, name, look in series:
         inside = y[(x >= start_s) & (x < end_s) & ~np.isnan(y)]
@@ -98,11 +103,10 @@ def _in_flight_panel(axes: Axes, label: str, cell: Cell) -> None:
     label_lines(axes, ends)
 
 
-def _latency_dots(axes: Axes, stored: Stored) -> None:
-    requests = stored.requests()
+def _latency_dots(axes: Axes, run: Run, requests: Columns) -> None:
     answered = requests["outcome"] == "ok"
     due_s = requests["due_s"][answered]
-    late_ms = (requests["done_s"][answered] - due_s - stored.run.scenario.w_s) * 1e3
+    late_ms = (requests["done_s"][answered] - due_s - run.scenario.w_s) * 1e3
     drawn = curves.thinned(late_ms, SCATTER_MAX)
     axes.scatter(due_s[drawn], late_ms[drawn], s=3, color=HANDLERS.color, linewidths=0, rasterized=True)
     style.fit_height(axes, list(late_ms))

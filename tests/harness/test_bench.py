@@ -4,65 +4,32 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from synthetic import make_run
 
 from harness import bench, preflight, scenario, targets
 from harness.errors import TargetError
-from harness.run import (
-    Concurrency,
-    Latency,
-    Machine,
-    MeanPeak,
-    Phases,
-    Prediction,
-    Resources,
-    Run,
-    Source,
-    Summary,
-    Target,
-)
+from harness.run import Prediction, Run
 from harness.scenario import Scenario
-from harness.validity import Verdict
 
 HOST = preflight.Host(cpus=(0, 1), descriptors=20_000, ports=28_232)
 RAG = scenario.load("rag")
 ALL = targets.load_targets()
 
 
-def run_of(target: targets.Target, part: Scenario, *, valid: bool = True, p99: float = 20.08) -> Run:
+def run_of(target: targets.Target, part: Scenario, *, valid: bool = True, overhead_s: float = 0.06) -> Run:
     """A run that carried what its pod can."""
-    pod = preflight.forecast(part, target, HOST)
-    carried = min(part.load.rate_rps, pod.binding.rate_max_rps)
-    latency = Latency(n=500, p50=20.02, p99=p99)
-    return Run(
-        id=f"{target.name}-{part.load.regime}",
-        created="2026-01-01T00:00:00+00:00",
-        model=target.model,
-        target=Target(name=target.name, argv=(), workers=1),
-        scenario=part,
-        machine=Machine(cpus=2, model_name="x", memory_bytes=1, kernel="x", python="x", class_name="x"),
-        versions={},
-        source=Source(),
-        phases=Phases(t0_s=0, window_start_s=25, window_end_s=85, drain_end_s=105),
-        summary=Summary(
-            planned=500,
-            sent=500,
-            unsent=0,
-            completed=500,
-            failed=0,
-            refused=0,
-            timed_out=0,
-            unfinished=0,
-            throughput_rps=carried,
-            latency_s=latency,
-            service_s=latency,
-        ),
-        resources=Resources(rss_bytes=MeanPeak(mean=30e6, peak=31e6), cpu_percent=3.0),
-        concurrency=Concurrency(handlers_mean=carried * part.w_s),
-        prediction=Prediction(
-            rate_max_rps=pod.binding.rate_max_rps, bound_by=pod.binding.resource, ratio=1.0
-        ),
-        verdict=Verdict(valid=valid, checks=(), reason="" if valid else "failures"),
+    binding = preflight.forecast(part, target, HOST).binding
+    run = make_run(
+        part.load.rate_rps,
+        w_s=part.w_s,
+        overhead_s=overhead_s,
+        throughput_rps=min(part.load.rate_rps, binding.rate_max_rps),
+        failed_checks=() if valid else ("failures",),
+        target=target.name,
+        run_id=f"{target.name}-{part.load.regime}",
     )
+    predicted = Prediction(rate_max_rps=binding.rate_max_rps, bound_by=binding.resource, ratio=1.0)
+    return msgspec.structs.replace(run, scenario=part, prediction=predicted)
 
 
 def test_a_small_pool_is_run_above_and_below_its_capacity() -> None:
@@ -85,11 +52,11 @@ def test_a_pod_that_carries_the_rate_is_run_once_and_its_limit_is_not_claimed() 
 
 
 def test_the_row_is_the_median_of_its_repeats() -> None:
-    p99s = iter((20.03, 20.09, 20.05))
+    overheads_s = iter((0.01, 0.07, 0.03))
     (row,) = bench.bench(
-        RAG, [ALL["trio"]], HOST, 3, lambda target, part: run_of(target, part, p99=next(p99s))
+        RAG, [ALL["trio"]], HOST, 3, lambda target, part: run_of(target, part, overhead_s=next(overheads_s))
     )
-    assert row.p99_s == 20.05
+    assert row.p99_s == pytest.approx(20.05)
 
 
 def test_an_invalid_run_gives_its_reason_and_no_figure() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from synthetic import make_run
+from synthetic_runs import Pod, published
 
 from harness.perf import __main__ as perf
+from harness.perf import reports
 from harness.perf.figure import at_most
 
 
@@ -42,9 +45,16 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "generator, pool" in capsys.readouterr().err
 
 
-def test_writing_replaces_whole_files(tmp_path: Path) -> None:
-    file = tmp_path / "perf.md"
-    perf.write(file, b"one")
-    perf.write(file, b"two")
-    assert file.read_bytes() == b"two"
-    assert list(tmp_path.iterdir()) == [file]
+def test_a_report_is_timed_on_as_many_runs_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "RUNS", 5)
+    for repeat in (0, 1):
+        published(tmp_path, replace(Pod(), rate_rps=50, w_s=0.5, window_s=2.0, repeat=repeat))
+    before = sorted(tmp_path.rglob("*"))
+    timed = reports.time_report(tmp_path)
+    assert timed.note == "copies of 2 runs"
+    assert timed.seconds
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_a_run_no_report_is_timed(tmp_path: Path) -> None:
+    assert reports.time_report(tmp_path) == (None, "no valid run to copy")

@@ -17,56 +17,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import make_run
 
-from harness import records, scenario
+from harness import records
 from harness.errors import MeasurementError
-from harness.figures import Figures
-from harness.run import (
-    Concurrency,
-    Latency,
-    Machine,
-    Phases,
-    Prediction,
-    Resources,
-    Run,
-    Source,
-    Summary,
-    Target,
-)
-from harness.validity import judge
+from harness.run import Run
 
-RAG = scenario.load("rag")
 ID = "20261130T091500-threadpool-rag-0a1b"
-FIGURES = Figures(w_s=20.02, warmup_s=25.0, window_s=60.06, timeout_s=60.0, completed=600)
-RUN = Run(
-    id=ID,
-    created="2026-11-30T09:15:00Z",
-    model="threadpool",
-    target=Target(name="threadpool", argv=("python", "-m", "servers"), options={"threads": 200}, workers=1),
-    scenario=RAG,
-    machine=Machine(
-        cpus=2, model_name="x", memory_bytes=2**34, kernel="6.1", python="3.11.7", class_name="2 x 16 GiB"
-    ),
+RUN = msgspec.structs.replace(
+    make_run(9.99, w_s=20.02, target="threadpool", options={"threads": 200}, run_id=ID),
     versions={"trio": "0.35.0"},
-    source=Source(commit="abc", dirty=True, hash_start="1", hash_end="1"),
-    phases=Phases(t0_s=12.5, window_start_s=25.0, window_end_s=85.06, drain_end_s=105.1),
-    summary=Summary(
-        planned=600,
-        sent=600,
-        unsent=0,
-        completed=600,
-        failed=0,
-        refused=0,
-        timed_out=0,
-        unfinished=0,
-        throughput_rps=9.99,
-        latency_s=Latency(n=600, p50=20.02),
-        service_s=Latency(n=600),
-    ),
-    resources=Resources(cpu_percent=3.0),
-    concurrency=Concurrency(handlers_mean=200.0),
-    prediction=Prediction(rate_max_rps=9.99, concurrency=200.0, bound_by="pool", bounds={"pool": 9.99}),
-    verdict=judge(FIGURES, RAG.limits),
     notes=("pss_bytes: too many threads to read it each second",),
 )
 REQUESTS = {

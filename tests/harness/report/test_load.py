@@ -21,7 +21,9 @@ def test_a_valid_run_comes_with_its_columns(tmp_path: Path) -> None:
     (stored,) = load(tmp_path).valid
     assert stored.directory == directory
     assert stored.run.id == SMALL.id
-    latency = latencies_s(stored.run, stored.requests())
+    requests = stored.requests()
+    assert requests is not None
+    latency = latencies_s(stored.run, requests)
     assert latency.size == stored.run.summary.completed == 100
     assert np.all((latency > 1.0) & (latency < 1.5))
     assert set(stored.samples()) >= {"t_s", "in_flight"}
@@ -38,6 +40,16 @@ def test_collections_may_be_absent_but_not_broken(tmp_path: Path) -> None:
         stored.collections()
     (directory / "gc.parquet").unlink()
     assert stored.collections() is None
+
+
+def test_requests_may_be_absent_but_not_broken(tmp_path: Path) -> None:
+    directory = published(tmp_path, SMALL)
+    (stored,) = load(tmp_path).valid
+    (directory / "requests.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MeasurementError, match=r"requests\.parquet: not readable"):
+        stored.requests()
+    (directory / "requests.parquet").unlink()
+    assert stored.requests() is None
 
 
 def test_what_does_not_count_is_counted(tmp_path: Path) -> None:

@@ -99,6 +99,11 @@ def test_an_empty_cell_has_its_reason_below(tmp_path: Path) -> None:
     table = tables.results(chapter(tmp_path))
     assert column(table, "p99")[0] == ("–", "")
     assert table.notes == ("p99 at capacity: n = 160, p99 needs 368 [threadpool, asyncio]",)
+    assert tables.chosen(table, "p99", "RSS").notes == table.notes
+    few = tables.chosen(table, "RSS", "λ max")
+    assert few.headers == ("condition", "RSS (MB)", "λ max / pod (req/s)")
+    assert [column(few, "RSS"), column(few, "λ max")] == [column(table, "RSS"), column(table, "λ max")]
+    assert few.notes == ()
 
 
 def test_without_a_gauge_the_client_counts(tmp_path: Path) -> None:
