@@ -60,7 +60,13 @@ def test_harness_commands_run(tmp_path: Path) -> None:
             words += shorter
         elif words[1] == "report":
             words += ["--results", "results"]
-        elif words[1] in ("capacity", "plan", "baseline", "gate"):  # many runs: that they are known is tested
+        elif words[1] in (
+            "capacity",
+            "plan",
+            "baseline",
+            "gate",
+            "pinning",
+        ):  # many runs: that they are known is tested
             helped = sh([*words[:2], "--help"], tmp_path).stdout
             assert all(word in helped for word in words if word.startswith("--")), command
             continue
@@ -70,6 +76,15 @@ def test_harness_commands_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         ran.append(words[1])
     assert {"run", "bench", "check", "show"} <= set(ran)
+
+
+def test_the_pin_monitor_takes_one_line(tmp_path: Path) -> None:
+    held = "import time; await asyncio.sleep(0); time.sleep(0.1); await asyncio.sleep(0)"
+    (tmp_path / "service.py").write_text(blocks("python")[1].replace("await asyncio.sleep(1)", held))
+    done = sh([sys.executable, "service.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "main held the loop for 0.1" in done.stderr
+    assert "Pins(count=1" in done.stdout
 
 
 def test_exit_codes_are_those_of_the_code() -> None:

@@ -8,6 +8,7 @@ import pytest
 from synthetic import make_run
 
 from harness.perf import __main__ as perf
+from harness.run import Run
 
 
 def test_a_figure_reaches_its_goal_or_does_not_and_unmeasured_is_not_reached() -> None:
@@ -47,3 +48,19 @@ def test_writing_replaces_whole_files(tmp_path: Path) -> None:
     perf.write(file, b"two")
     assert file.read_bytes() == b"two"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_pin_monitor_is_measured_in_pairs_of_valid_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def once(model: str, changes: dict[str, str], name: str) -> Run:
+        asked.append(changes["pod.pins"])
+        cost_s = 0.00055 if changes["pod.pins"] == "on" else 0.0005
+        return make_run(450, cpu_s=cost_s, failed_checks=("drift",) if len(asked) == 1 else ())
+
+    monkeypatch.setattr(perf, "once", once)
+    cost, false_pins = list(perf.pins())[:2]
+    assert asked[:6] == ["off", "on", "on", "off", "off", "on"]
+    assert cost.value == pytest.approx(1.1)
+    assert (cost.reached, cost.note) == (True, "2 of 3 pairs valid")
+    assert (false_pins.value, false_pins.reached) == (None, False), "not counted in these"
