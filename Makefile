@@ -15,7 +15,7 @@ HARNESS := $(BIN)/harness
 
 OPTIONS = --scenario $(SCENARIO) $(if $(RATE),--rate $(RATE)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help setup bench bench-all sweep sweeps admission capacity baseline gate report reference notebook perf test lint types check lock clean
+.PHONY: help setup bench bench-all sweep sweeps pinning admission capacity baseline gate report reference notebook perf test lint types check lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ baseline: $(STAMP) ## what MODEL is held against by the gate
 
 gate: $(STAMP) ## MODEL against results/baseline.json, or against BASE (a git revision)
 	@$(HARNESS) gate $(MODEL) $(if $(BASE),--base-ref $(BASE))
+
+pinning: $(STAMP) ## five ways to hold a lock under each model, and a sixth: 60 windows, 45 minutes
+	@$(HARNESS) pinning; code=$$?; $(HARNESS) report; exit $$code
 
 report: $(STAMP) ## tables, figures and page in results/, from the runs on disk alone
 	@$(HARNESS) report

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from harness import files, provenance
+from harness.bench import known_median
 from harness.cli_common import RESULTS
 from harness.perf import generators, reports
 from harness.perf.capacities import capacity
@@ -22,6 +23,7 @@ from harness.run import Run
 
 WINDOW = "40.04"  # 2 W
 W_S = 20.02
+PAIRS = 3
 ARTICLE_RSS_BYTES = 841e6
 
 
@@ -107,6 +109,22 @@ def ratio(run: Run) -> float | None:
     return None if mean is None else mean / ARTICLE_RSS_BYTES
 
 
+def pins() -> Iterator[Figure]:
+    """The pin monitor: CPU a request with it and without, in pairs that take turns in going first."""
+    for model in MEMORY_KB:  # threads have nothing to pin
+        case, ratios, counted = f"{model} pins on / off", [], []
+        for pair in range(PAIRS):
+            order = ("on", "off") if pair % 2 else ("off", "on")
+            runs = {word: once(model, {"rate": "450", "pod.pins": word}, "rag-compressed") for word in order}
+            on, off = (runs[word].resources.cpu_s_per_request for word in ("on", "off"))
+            if on and off and all(run.verdict.valid for run in runs.values()):
+                ratios.append(on / off)
+                counted.append(runs["on"].pins.per_request if runs["on"].pins else None)
+        said = f"{len(ratios)} of {PAIRS} pairs valid"
+        yield at_most(case, "CPU a request, on / off", known_median(ratios), "", 1.15, said)
+        yield at_most(case, "pins a request where none should be", known_median(counted), "", 0.05, said)
+
+
 def threads() -> Iterator[Figure]:
     """A pool of 9,500 threads at λ=450: as many threads as requests."""
     run = once("threadpool", {"rate": "450", "duration": WINDOW, "pod.gc": "off", "pod.threads": "9500"})
@@ -135,6 +153,7 @@ CASES: dict[str, Case] = {
     "staffing": staffing,
     "gate": gate,
     "report": report,
+    "pins": pins,
 }
 
 

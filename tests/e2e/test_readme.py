@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-MANY_RUNS = ("sweep", "admission", "capacity", "plan", "baseline", "gate")
+MANY_RUNS = ("sweep", "pinning", "admission", "capacity", "plan", "baseline", "gate")
 COMMANDS = [line.strip() for block in blocks("sh") for line in block.splitlines() if line.strip()]
 
 
@@ -71,6 +71,15 @@ def test_harness_commands_run(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         ran.append(words[1])
     assert {"run", "bench", "check", "show"} <= set(ran)
+
+
+def test_the_pin_monitor_takes_one_line(tmp_path: Path) -> None:
+    held = "import time; await asyncio.sleep(0); time.sleep(0.1); await asyncio.sleep(0)"
+    (tmp_path / "service.py").write_text(blocks("python")[1].replace("await asyncio.sleep(1)", held))
+    done = sh([sys.executable, "service.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "main held the loop for 0.1" in done.stderr
+    assert "Pins(count=1" in done.stdout
 
 
 def test_exit_codes_are_those_of_the_code() -> None:

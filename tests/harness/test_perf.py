@@ -12,6 +12,7 @@ from synthetic_runs import Pod, published
 from harness.perf import __main__ as perf
 from harness.perf import reports
 from harness.perf.figure import at_most
+from harness.run import Run
 
 
 def test_a_figure_reaches_its_goal_or_does_not_and_unmeasured_is_not_reached() -> None:
@@ -58,3 +59,19 @@ def test_a_report_is_timed_on_as_many_runs_as_wanted(tmp_path: Path, monkeypatch
 
 def test_without_a_run_no_report_is_timed(tmp_path: Path) -> None:
     assert reports.time_report(tmp_path) == (None, "no valid run to copy")
+
+
+def test_the_pin_monitor_is_measured_in_pairs_of_valid_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def once(model: str, changes: dict[str, str], name: str) -> Run:
+        asked.append(changes["pod.pins"])
+        cost_s = 0.00055 if changes["pod.pins"] == "on" else 0.0005
+        return make_run(450, cpu_s=cost_s, failed_checks=("drift",) if len(asked) == 1 else ())
+
+    monkeypatch.setattr(perf, "once", once)
+    cost, false_pins = list(perf.pins())[:2]
+    assert asked[:6] == ["off", "on", "on", "off", "off", "on"]
+    assert cost.value == pytest.approx(1.1)
+    assert (cost.reached, cost.note) == (True, "2 of 3 pairs valid")
+    assert (false_pins.value, false_pins.reached) == (None, False), "not counted in these"
