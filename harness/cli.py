@@ -27,6 +27,7 @@ from harness.cli_common import (
 from harness.cli_gate import baseline, gate
 from harness.cli_pinning import pinning
 from harness.cli_sizing import capacity, plan
+from harness.cli_sweep import sweep
 from harness.errors import EXIT_INVALID
 
 
@@ -157,7 +158,7 @@ def list_targets(files: tuple[Path, ...]) -> None:
             click.echo(f"{target.name:<14}{target.arm:<12}{target.description}")
 
 
-for command in (capacity, plan, baseline, gate, pinning, admission):
+for command in (sweep, pinning, admission, capacity, plan, baseline, gate):
     main.add_command(command)
 
 
