@@ -2,16 +2,17 @@
 
 Each resource of a pod bounds λ on its own, and the smallest bound binds. What stands in places (pool, permits,
 memory, descriptors, ports) is Little's law. CPU and the latency goal are one story. A process serves on one
-thread, so that a request of c seconds of CPU meets a queue; taken as M/M/1, its time there is exponential with
-mean c / (1 − ρ) (Gross et al., Fundamentals of Queueing Theory, 2008, §2.2), and
+thread, so that a request of c seconds of CPU meets a queue, whose p99 is
 
-    p99 = c ln 100 / (1 − ρ),   ρ = λ c / cores
+    p99 = base + rise × ρ / (1 − ρ),   ρ = λ c / cores
 
-This errs on the safe side: a request is served in several short visits, which take as long on average and have
-a shorter tail, and arrivals at a constant rate queue less than random ones. A request may also meet a garbage
-collection, which stops all others, the longer the more are in flight. Both eat from the slack that the goal
-leaves above W. At the rate where it is gone, the larger eater is what binds: "cpu", or "latency", which stands
-for the collector. The other's bound is what it would allow alone.
+with base and rise as fitted from runs that were busy enough to tell them (costs.py). Otherwise both are taken as
+c ln 100, those of M/M/1 (Gross et al., Fundamentals of Queueing Theory, 2008, §2.2). That errs on the safe side:
+a request is served in several short visits, which take as long on average and have a shorter tail, and arrivals
+at a constant rate queue less than random ones. A request may also meet a garbage collection, which stops all
+others, the longer the more are in flight. Both eat from the slack that the goal leaves above W. At the rate where
+it is gone, the larger eater is what binds: "cpu", or "latency", which stands for the collector. The other's bound
+is what it would allow alone.
 
 A bound says nothing of how a pod behaves beyond it; search.py checks it with runs. Pure functions of numbers;
 times in seconds, λ in requests/second.
@@ -114,14 +115,16 @@ class _Eaters(NamedTuple):
     """What eats the goal's slack: queueing and collections; `load` is ρ for each request/second."""
 
     slack_s: float
-    tail_s: float
+    base_s: float
+    rise_s: float
     idle: float
     load: float
     pause_s: float
     pause_growth_s: float
 
     def queue_s(self, rate_rps: float) -> float:
-        return self.tail_s / (1 - self.idle - rate_rps * self.load)
+        busy = self.idle + rate_rps * self.load
+        return self.base_s + self.rise_s * busy / (1 - busy)
 
     def collection_s(self, rate_rps: float) -> float:
         return self.pause_s + self.pause_growth_s * rate_rps
@@ -130,11 +133,14 @@ class _Eaters(NamedTuple):
         return self.slack_s - self.queue_s(rate_rps) - self.collection_s(rate_rps)
 
     def rate_rps(self) -> float:
-        """Where nothing is left. The queue grows without end as ρ nears 1, so there is such a rate."""
-        return float(optimize.brentq(self.left_s, 0.0, (1 - self.idle) / self.load * (1 - 1e-12)))
+        """Where nothing is left; a queue that did not rise in any run leaves something up to ρ = 1."""
+        most = (1 - self.idle) / self.load * (1 - 1e-12)
+        return most if self.left_s(most) >= 0 else float(optimize.brentq(self.left_s, 0.0, most))
 
     def queue_alone_rps(self) -> float:
-        return (1 - self.idle - self.tail_s / self.slack_s) / self.load
+        queue = (self.slack_s - self.base_s) / self.rise_s if self.rise_s else math.inf
+        busy = queue / (1 + queue) if queue < math.inf else 1.0
+        return max(0.0, busy - self.idle) / self.load
 
     def collection_alone_rps(self) -> float:
         return (self.slack_s - self.pause_s) / self.pause_growth_s if self.pause_growth_s else math.inf
@@ -144,16 +150,19 @@ def _by_time(costs: Costs, cores: int, workers: int, w_s: float, slack_s: float)
     cpu, pause = costs.cpu_s, costs.pause_s or Cost(0.0, 0.0)
     if cpu is None or cpu.each <= 0:
         return []
+    tail_s = cpu.each * math.log(100)
+    queue = costs.queue_s or Cost(tail_s, tail_s)
     eaters = _Eaters(
         slack_s=slack_s,
-        tail_s=cpu.each * math.log(100),
+        base_s=queue.at_rest,
+        rise_s=queue.each,
         idle=cpu.at_rest * workers / cores,
         load=cpu.each / cores,
         pause_s=pause.at_rest,
         pause_growth_s=max(pause.each, 0.0) * w_s / workers,
     )
     if eaters.idle >= 1 or eaters.left_s(0.0) <= 0:
-        lone = f"{eaters.tail_s * 1e3:.3g} ms of CPU and {pause.at_rest * 1e3:.3g} ms of collection"
+        lone = f"{eaters.base_s * 1e3:.3g} ms of CPU and {pause.at_rest * 1e3:.3g} ms of collection"
         return [
             Bound("latency", 0.0, 0, f"the goal leaves {slack_s * 1e3:.3g} ms, the p99 alone takes {lone}")
         ]

@@ -6,6 +6,10 @@ give the slope by itself, whatever stands at rest. Where all runs have one rate,
 known or assumed: CPU 0; memory as recorded before the load, so that what only the first requests allocate is
 counted in; descriptors per request a whole number; threads and collections do not grow.
 
+How requests wait for the CPU is fitted too, where the runs were busy enough to tell: the p99 above W against
+ρ / (1 − ρ), the form that a queue of one server has (Kingman 1961), with its two numbers measured. They depend on
+the arrivals: evenly spaced requests hardly meet, random ones do.
+
 Pure functions of runs. Reference: Draper and Smith, Applied Regression Analysis, 1998, ch. 1 (the interval).
 """
 
@@ -23,6 +27,7 @@ from harness.run import Run
 from harness.statistics import CONFIDENCE, bootstrap_median
 
 SPREAD = 2.0
+QUEUE_SPREAD = 0.5  # of ρ / (1 − ρ) between the runs; below that, what rises is lost in the noise
 VISITS = 3  # how often a request needs its server: it arrives, and each of its two calls returns
 
 # scipy fills its namespaces at run time, out of mypy's sight.
@@ -46,7 +51,8 @@ class Cost(msgspec.Struct, frozen=True):
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """What a target takes; None is "not measured in any run".
 
-    cpu_s: cores at rest, CPU seconds per request. The others: at rest, and per request in flight.
+    cpu_s: cores at rest, CPU seconds per request. queue_s: p99 − W without load, and per ρ / (1 − ρ), collections
+    left out. The others: at rest, and per request in flight.
     """
 
     target: str
@@ -56,6 +62,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     descriptors: Cost | None = None
     threads: Cost | None = None
     pause_s: Cost | None = None
+    queue_s: Cost | None = None
 
 
 class _Point(NamedTuple):
@@ -87,6 +94,7 @@ def fit(runs: Sequence[Run]) -> Costs:
         descriptors=_cost(steady, _descriptors, _whole),
         threads=_cost(steady, _threads, _constant),
         pause_s=_cost(steady, _pause, _constant),
+        queue_s=_queue(steady),
     )
 
 
@@ -137,6 +145,30 @@ def _pause(run: Run) -> _Point | None:
         return None
     met = VISITS * pause.total / workers / run.scenario.load.window_s
     return _Point(held / workers, pause.max if met >= 0.01 else 0.0)
+
+
+def _overhead(run: Run) -> _Point | None:
+    """p99 above W, less the collections in it, against ρ / (1 − ρ); W is the upstream's p99 if it is constant."""
+    cpu_percent, p99, workers = run.resources.cpu_percent, run.summary.latency_s.p99, run.target.workers
+    delays = (run.scenario.upstream.vector, run.scenario.upstream.llm)
+    if cpu_percent is None or p99 is None or any(delay.kind != "constant" for delay in delays):
+        return None
+    busy = cpu_percent / 100 / min(run.scenario.pod.cpus or workers, workers)
+    pause = _pause(run)
+    above_s = p99 - run.scenario.w_s - (pause.value if pause else 0.0)
+    return _Point(busy / (1 - busy), max(above_s, 0.0)) if busy < 1 else None
+
+
+def _queue(runs: Sequence[Run]) -> Cost | None:
+    points = [point for run in runs if (point := _overhead(run)) is not None]
+    loads = [point.load for point in points]
+    if not points or max(loads) - min(loads) < QUEUE_SPREAD:
+        return None
+    line = _line(points)
+    # A queue does not shrink with load, nor is there less than none without.
+    if line.each < 0:
+        return _constant(points)
+    return line if line.at_rest >= 0 else _through_rest([point._replace(rest=0.0) for point in points])
 
 
 def _per_process(run: Run, value: float | None) -> _Point | None:

@@ -1,13 +1,16 @@
 """Sizes one pod by runs: fit its costs, predict λ max, search for it, and keep what was found.
 
-Two modest runs give the costs, the costs and the pod's limits a bound for each resource; the search starts from
-the smallest. A rate that the machine cannot even offer this pod (descriptors), or that brings it down, is one that
-it does not carry. What was found lies in results/capacity/SCENARIO.json, by target, for `harness plan`.
+Two modest runs give the costs (and a busier one, where CPU may bind), the costs and the pod's limits a bound for
+each resource; the search starts from the smallest. A rate that the machine cannot even offer this pod
+(descriptors), or that brings it down, is one that it does not carry. What was found lies in
+results/capacity/SCENARIO.json, by target, for `harness plan`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -28,6 +31,7 @@ from harness.targets import Target
 # Of the first guess: low enough to be carried by any pod, and far enough apart to tell slope from rest.
 MODEST, SPREAD = 0.25, 2.4
 MODEST_RPS = 80.0
+BUSY = 0.8  # of the CPU, where it is what will bind: how its queue grows cannot be told from lower down
 LOWER, LOWER_STEPS = 4.0, 3
 
 RunOnce = Callable[[Scenario], Run]
@@ -47,8 +51,13 @@ def size(scenario: Scenario, target: Target, host: Host, run_once: RunOnce) -> S
     """Find λ max of one pod. Raises MeasurementError where no rate passes."""
     scenario = one_pod(scenario)
     pod = forecast(scenario, target, host)
-    costs = _costs(scenario, min(MODEST * pod.binding.rate_max_rps, MODEST_RPS * pod.workers), run_once)
-    limits = pod_limits(scenario, target, pod)
+    runs = _modest(scenario, min(MODEST * pod.binding.rate_max_rps, MODEST_RPS * pod.workers), run_once)
+    costs, limits = fit(runs), pod_limits(scenario, target, pod)
+    if (busy_rps := _busy_rps(costs, limits, scenario.w_s, pod.workers)) is not None:
+        with suppress(
+            ScenarioError, TargetError
+        ):  # a pod that does not get so far: the search finds where it ends
+            costs = fit([*runs, run_once(at(scenario, busy_rps))])
     bounds = predict(costs, limits, scenario.w_s, pod.workers)
     binding = little.binding(bounds)
     found = search(lambda rate: _trial(scenario, rate, run_once), binding.rate_max_rps)
@@ -118,14 +127,23 @@ def load(results: Path, scenario: str) -> dict[str, Sizing]:
     return files.read(results / "capacity" / f"{scenario}.json", dict[str, Sizing], refusal)
 
 
-def _costs(scenario: Scenario, low_rps: float, run_once: RunOnce) -> Costs:
-    """Fitted at two rates, lower ones where a pod of unknown inside does not even carry those."""
+def _modest(scenario: Scenario, low_rps: float, run_once: RunOnce) -> list[Run]:
+    """Runs at two rates, lower ones where a pod of unknown inside does not even carry those."""
     for step in range(LOWER_STEPS):
         low = low_rps / LOWER**step
         runs = [run_once(at(scenario, rate)) for rate in (low, SPREAD * low)]
         if all(is_usable(run) for run in runs):
             break
-    return fit(runs)
+    return runs
+
+
+def _busy_rps(costs: Costs, limits: PodLimits, w_s: float, workers: int) -> float | None:
+    """The rate of one run more, where CPU may be what binds and its queue was not seen yet; or None."""
+    if costs.cpu_s is None or costs.cpu_s.each <= 0 or costs.queue_s is not None:
+        return None
+    rate_rps = BUSY * limits.cores(workers) / costs.cpu_s.each
+    places = (b for b in predict(costs, limits, w_s, workers) if b.resource not in ("cpu", "latency"))
+    return rate_rps if rate_rps < min((bound.rate_max_rps for bound in places), default=math.inf) else None
 
 
 def _trial(scenario: Scenario, rate_rps: float, run_once: RunOnce) -> Trial:

@@ -110,6 +110,31 @@ def test_a_fit_is_numpys_least_squares_with_an_interval_that_covers() -> None:
     assert covered >= 180
 
 
+def queued(busy: float, base_s: float, rise_s: float) -> Run:
+    """A run at which the CPU is so busy, and p99 above W what a queue of one server would make it."""
+    rate_rps = busy / 0.004
+    return make_run(rate_rps, cpu_s=0.004, overhead_s=base_s + rise_s * busy / (1 - busy))
+
+
+def test_how_requests_queue_is_fitted_where_runs_were_busy_enough() -> None:
+    queue = fit([queued(busy, 0.006, 0.002) for busy in (0.3, 0.8)]).queue_s
+    assert queue is not None
+    assert (queue.at_rest, queue.each) == pytest.approx((0.006, 0.002))
+    assert fit([queued(busy, 0.006, 0.002) for busy in (0.1, 0.3)]).queue_s is None
+    shrinking = fit([queued(0.3, 0.006, 0.0), queued(0.8, 0.004, 0.0)]).queue_s
+    assert shrinking is not None
+    assert (shrinking.at_rest, shrinking.each) == pytest.approx((0.005, 0.0))
+
+
+@pytest.mark.parametrize("rise_s", [0.0, 0.0005, 0.002, 0.02])
+def test_a_fitted_queue_bounds_the_rate_where_it_eats_the_slack(rise_s: float) -> None:
+    costs = fit([queued(busy, 0.006, rise_s) for busy in (0.3, 0.8)])
+    rate_rps = bounds(costs, PodLimits(cpus=1), slack_s=0.05)["cpu"]
+    queue = (0.05 - 0.006) / rise_s if rise_s else math.inf
+    busy = queue / (1 + queue) if rise_s else 1.0
+    assert rate_rps == pytest.approx(busy / 0.004)
+
+
 def test_nothing_takes_less_than_nothing_at_rest() -> None:
     """Noise that would say so: CPU per request rises with the rate, and the line would start below zero."""
     cost = fit([make_run(50.0, cpu_s=0.00058), make_run(150.0, cpu_s=0.00062)]).cpu_s
