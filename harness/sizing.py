@@ -105,9 +105,14 @@ def pod_limits(scenario: Scenario, target: Target, pod: Forecast) -> PodLimits:
     )
 
 
+def file_of(results: Path, scenario: str) -> Path:
+    """Where the capacities of a scenario are kept."""
+    return results / "capacity" / f"{scenario}.json"
+
+
 def keep(results: Path, scenario: str, sizing: Sizing) -> Path:
     """Write what was found beside that of the other targets; the file."""
-    file = results / "capacity" / f"{scenario}.json"
+    file = file_of(results, scenario)
     try:
         known = load(results, scenario) if file.exists() else {}
         known[sizing.measured.name] = sizing

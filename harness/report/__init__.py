@@ -3,7 +3,7 @@
     load                         what runs left
     conditions, metrics, rows    which runs belong together, and their figures
     article                      what was measured elsewhere, as data
-    tables, frames               cells of text; data and CSV
+    tables, frames, capacities   cells of text; data and CSV
     curves, style, drawing       arithmetic and look of the figures
     figures, timelines, sweeps   the figures (axes: what a sweep can be about)
     pinning, admission, sweeps   what shows a chapter of another kind: KINDS
@@ -24,6 +24,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from harness.errors import MeasurementError
 from harness.report import (
     admission,
+    capacities,
     content,
     figures,
     frames,
@@ -55,8 +56,9 @@ FIGURES: tuple[Callable[[Chapter], Drawing | None], ...] = (
 )
 
 
-def _tables(chapter: Chapter, _: Path) -> Mapping[str, Table]:
-    return {"results": tables.results(chapter), "costs": tables.costs(chapter)}
+def _tables(chapter: Chapter, results: Path) -> Mapping[str, Table]:
+    own = {"results": tables.results(chapter), "costs": tables.costs(chapter)}
+    return own | capacities.tables(results, chapter.scenario)
 
 
 def _drawings(chapter: Chapter) -> Sequence[Drawing]:

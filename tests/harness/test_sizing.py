@@ -9,6 +9,7 @@ from synthetic import make_run
 
 from harness import preflight, scenario, sizing, targets
 from harness.errors import MeasurementError, ScenarioError, TargetError
+from harness.report import capacities
 from harness.run import Run
 from harness.scenario import Scenario
 
@@ -83,6 +84,13 @@ def test_what_was_found_is_kept_by_target(tmp_path: Path) -> None:
         sizing.keep(tmp_path, "rag-compressed", found)
     assert sizing.load(tmp_path, "rag-compressed")["asyncio"] == found
     assert set(sizing.load(tmp_path, "rag-compressed")) == {"threadpool", "asyncio"}
+    assert capacities.tables(tmp_path, "rag") == {}
+    table = capacities.tables(tmp_path, "rag-compressed")["capacity"]
+    assert [line.label for line in table.lines] == ["asyncio", "threadpool"]
+    searched, failed, predicted, ratio, *_ = (cell.text for cell in table.lines[1].cells)
+    assert float(searched) < float(failed) <= float(predicted)
+    assert float(ratio) == pytest.approx(float(predicted) / float(searched), rel=0.01)
+    assert any("pod.threads" in note for note in table.notes)
     (tmp_path / "capacity" / "rag-compressed.json").write_text("{}}")
     with pytest.raises(MeasurementError, match="measure again"):
         sizing.load(tmp_path, "rag-compressed")
