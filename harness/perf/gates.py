@@ -19,7 +19,7 @@ from harness.run import Run
 
 MODEL = "asyncio"
 SCENARIO = "gate"
-ROUNDS = 20
+ROUNDS = 14
 PAIRS = 10
 UNCHANGED, WORSE = 20, 10  # comparisons
 MORE = 0.10
