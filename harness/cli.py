@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from harness import bench as benches
-from harness import display, measures, preflight, records, targets
+from harness import display, measures, preflight, records, repeats, targets
 from harness.cli_admission import admission
 from harness.cli_common import (
     RESULTS,
@@ -29,6 +29,8 @@ from harness.cli_pinning import pinning
 from harness.cli_sizing import capacity, plan
 from harness.cli_sweep import sweep
 from harness.errors import EXIT_INVALID
+from harness.run import Run
+from harness.scenario import Scenario
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,13 +74,21 @@ def bench(
         wanted, found = prepare(names, **chosen)
         needs_a_rate(wanted)
         host = preflight.Host.here()
-        rows = benches.bench(
-            wanted, found, host, runs, lambda target, part: run_one(part, target, results, port).run
-        )
+        made: dict[str, list[Run]] = {}
+
+        def once(target: targets.Target, part: Scenario) -> Run:
+            run = run_one(part, target, results, port).run
+            if run.verdict.valid:
+                made.setdefault(f"{target.name} at {part.load.rate_rps:.4g}/s", []).append(run)
+            return run
+
+        rows = benches.bench(wanted, found, host, runs, once)
         if as_json:
             click.echo(msgspec.json.encode(rows))
         else:
             display.show_rows(rows)
+            for note in repeats.notes(made):
+                click.echo(note)
         if not all(row.valid for row in rows):
             raise SystemExit(EXIT_INVALID)
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from harness import repeats
 from harness.report import article
 from harness.report.axes import Axis, Value
+from harness.report.conditions import printable
 from harness.report.metrics import METRICS, Metric, given, number
 from harness.report.rows import Chapter, Row
+from harness.run import Run
 from harness.statistics import Estimate
 
 EMPTY = "–"
@@ -64,7 +67,18 @@ def results(chapter: Chapter) -> Table:
         lines.append(Line(row.label, tuple(column.show(row) for column in RESULTS)))
         if row.beside and last[row.beside] is row:
             lines.append(_of_article(*row.beside))
-    return _table(RESULTS, lines)
+    table = _table(RESULTS, lines)
+    return replace(table, notes=(*table.notes, *map(printable, repeats.notes(_repeated(chapter)))))
+
+
+def _repeated(chapter: Chapter) -> dict[str, list[Run]]:
+    """The repeats there are, by condition and rate."""
+    return {
+        f"{row.label} at {given(cell.rate_rps)}/s": cell.runs
+        for row in chapter.rows
+        for cell in (*row.rates, row.saturated)
+        if cell is not None
+    }
 
 
 def costs(chapter: Chapter) -> Table:
