@@ -294,7 +294,7 @@ draw(figures.pods)
 # %%
 demand = fleet.Demand(rate_rps=50_000.0, w_s=W_S)
 try:
-    sized = sizing.load(CAPACITIES, SCENARIO)
+    sized = sizing.load(CAPACITIES, "capacity")
 except MeasurementError as error:
     sized = {}
     say(f"*No plan: {markdown.escape(str(error).replace(f'{CAPACITIES}/', ''))}.*")
