@@ -6,12 +6,9 @@ is in results/runs/ (valid) or results/discarded/ (with the reason).
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,15 +20,16 @@ from pyarrow.lib import Table
 
 from harness import gauges, locks, measures, pins, pod, postgres, provenance, records
 from harness.bystander import Bystander
-from harness.errors import GeneratorError, HarnessError, MeasurementError
-from harness.generator import ledger
+from harness.errors import HarnessError, MeasurementError
 from harness.generator.messages import Account
+from harness.loadgen import Events, read_columns, with_phase
 from harness.preflight import Layout
 from harness.program import Program
+from harness.recorded import Recorded
 from harness.run import HandlerPins, Phases, Run, Source
 from harness.run import Target as RanTarget
 from harness.sampler import Sampler
-from harness.scenario import Load, Scenario
+from harness.scenario import Scenario
 from harness.targets import Target
 from harness.validity import judge
 
@@ -143,7 +141,7 @@ class _Attempt:
         self.source = Source()
         self.phases = Phases(t0_s=0, window_start_s=0, window_end_s=0, drain_end_s=0)
 
-    def record(self) -> measures.Recorded:
+    def record(self) -> Recorded:
         """Start everything, let the load run, stop everything; what was recorded."""
         commit, dirty = provenance.commit()
         hash_start = provenance.source_hash()
@@ -153,7 +151,7 @@ class _Attempt:
         self.source = Source(commit=commit, dirty=dirty, hash_start=hash_start, hash_end=hash_end)
         return msgspec.structs.replace(recorded, source_unchanged=hash_start == hash_end)
 
-    def _record(self, stack: ExitStack, scratch: Path) -> measures.Recorded:
+    def _record(self, stack: ExitStack, scratch: Path) -> Recorded:
         scenario, layout = self._scenario, self._layout
         pod_metrics, upstream_metrics, columns = (scratch / name for name in ("pod", "upstream", "columns"))
         for directory in (pod_metrics, upstream_metrics, columns):
@@ -218,7 +216,7 @@ class _Attempt:
             drain_end_s=drain_end_s,
         )
         pauses = gauges.gc_pauses(pod_metrics)
-        return measures.Recorded(
+        return Recorded(
             scenario=scenario,
             layout=layout,
             requests=with_phase(read_columns([Path(file) for file in done["files"]]), load),
@@ -278,69 +276,6 @@ class _Attempt:
 
     def _say(self, phase: str, what: str) -> None:
         self._watch(Moment(phase, 0.0, {"what": what}, {}))
-
-
-class Events:
-    """The generator's events, read by a thread so that nobody waits on a pipe for ever."""
-
-    def __init__(self, generator: Program) -> None:
-        self._generator = generator
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="generator-events", daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._generator.stdout is not None
-        try:
-            for line in self._generator.stdout:
-                self._lines.put(line)
-        except ValueError:
-            pass  # the pipe was closed under us: the run is over
-        self._lines.put(None)
-
-    def go(self) -> None:
-        assert self._generator.stdin is not None
-        self._generator.stdin.write("go\n")
-        self._generator.stdin.flush()
-
-    def next(self, timeout_s: float) -> Mapping[str, Any] | None:
-        """The next event, None if there is none in time; raises GeneratorError for "error" and for the end."""
-        try:
-            line = self._lines.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if line is None:
-            self._generator.wait(STOP_S)
-            raise self._generator.failure("ended before the load did")
-        event: Mapping[str, Any] = msgspec.json.decode(line)
-        if event["event"] == "error":
-            raise GeneratorError(f"the generator stopped: {event['reason']}: {event['detail']}")
-        return event
-
-    def expect(self, name: str, timeout_s: float) -> Mapping[str, Any]:
-        event = self.next(timeout_s)
-        if event is None or event["event"] != name:
-            raise self._generator.failure(f'did not say "{name}" within {timeout_s:g} s')
-        return event
-
-
-def read_columns(files: list[Path]) -> dict[str, Any]:
-    """All workers' columns as one table in the order of the schedule; outcomes and reasons as words."""
-    parts = [ledger.unpack(file.read_bytes()) for file in files]
-    columns = {
-        field.name: np.concatenate([np.array(getattr(part, field.name)) for part in parts])
-        for field in fields(ledger.Columns)
-    }
-    order = np.argsort(columns["sequence"], kind="stable")
-    columns = {name: column[order] for name, column in columns.items()}
-    for name, words in (("outcome", ledger.OUTCOMES), ("reason", ledger.REASONS)):
-        columns[name] = np.array(words)[columns[name]]
-    return columns
-
-
-def with_phase(columns: dict[str, Any], load: Load) -> dict[str, Any]:
-    """The columns, and one that says in which phase each request was due: "warmup" or "window"."""
-    inside = columns["due_s"] >= load.warmup_s
-    return columns | {"phase": np.where(inside, "window", "warmup")}
 
 
 def _settled(sampler: Sampler) -> Mapping[str, float]:

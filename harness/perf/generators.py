@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness import experiment, pod, statistics
+from harness import loadgen, pod, statistics
 from harness.errors import GeneratorError
 from harness.preflight import Host
 from harness.program import Program
@@ -52,12 +52,12 @@ def ours() -> Cost:
         with Program(
             argv, log=log, name="the generator", cpus={cpu}, pipes=True, fault=GeneratorError
         ) as program:
-            events = experiment.Events(program)
+            events = loadgen.Events(program)
             events.expect("ready", 60)
             events.go()
             while (event := events.next(60)) is None or event["event"] != "done":
                 continue
-        requests = experiment.read_columns([Path(name) for name in event["files"]])
+        requests = loadgen.read_columns([Path(name) for name in event["files"]])
         return _cost(event["workers"][0], requests)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness import measures, preflight, scenario, targets
 from harness.generator.messages import Account
+from harness.recorded import Recorded
 from harness.run import HandlerPins
 from harness.sampler import COLUMNS
 from harness.validity import judge
@@ -25,7 +26,7 @@ def recorded(
     regime: str = "steady",
     lost: int = 0,
     **columns: Any,
-) -> measures.Recorded:
+) -> Recorded:
     """A perfect run at 100/s with every latency the same; `columns` replaces sample columns."""
     changes = {"rate": str(RATE), "warmup": str(WARMUP), "duration": str(WINDOW)}
     changes |= {
@@ -72,7 +73,7 @@ def recorded(
     }
     samples["upstream_search_total"][-1] = samples["upstream_chat_total"][-1] = n
     account = Account(0, 1, 1.0, 0.4, 50_000_000, 300, 0.0, n, n, 0)
-    return measures.Recorded(
+    return Recorded(
         scenario=wanted,
         layout=layout,
         requests=requests,
@@ -87,7 +88,7 @@ def recorded(
     )
 
 
-def with_outcome(run: measures.Recorded, chosen: slice, outcome: str) -> measures.Recorded:
+def with_outcome(run: Recorded, chosen: slice, outcome: str) -> Recorded:
     outcomes = run.requests["outcome"].astype("U10").copy()
     outcomes[chosen] = outcome
     done = run.requests["done_s"].copy()
@@ -100,7 +101,7 @@ def with_outcome(run: measures.Recorded, chosen: slice, outcome: str) -> measure
     return msgspec.structs.replace(run, requests=changed)
 
 
-def failed(run: measures.Recorded) -> set[str]:
+def failed(run: Recorded) -> set[str]:
     verdict = judge(measures.measure(run).figures, run.scenario.limits)
     return {check.name for check in verdict.checks if check.ok is False}
 
@@ -181,7 +182,7 @@ def test_all_failed_is_not_evaluated_and_never_a_p99_of_zero() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_wrong_figure_fires_its_check(run: measures.Recorded, fires: str) -> None:
+def test_each_wrong_figure_fires_its_check(run: Recorded, fires: str) -> None:
     assert fires in failed(run)
 
 
@@ -197,7 +198,7 @@ def test_a_saturated_pool_is_measured_by_its_throughput() -> None:
     )
 
 
-def closed(route: str = "/hold/plain", **changes: Any) -> measures.Recorded:
+def closed(route: str = "/hold/plain", **changes: Any) -> Recorded:
     """The perfect run, asked by its 200 clients on a route that calls the model only."""
     run = recorded(upstream_search_total=np.zeros(15))
     load = msgspec.structs.replace(run.scenario.load, arrivals="closed", clients=200, route=route, **changes)
@@ -250,7 +251,7 @@ def test_a_target_without_gauges_is_measured_from_outside_and_says_so() -> None:
     assert "not measured" in check.detail
 
 
-def before_a_database(**columns: Any) -> measures.Recorded:
+def before_a_database(**columns: Any) -> Recorded:
     """100/s, of which 20/s end well, 50/s get 503 after 0.4 s, and the rest finds no client left."""
     wanted = scenario.load(
         "admission-compressed", {"rate": "100", "warmup": str(WARMUP), "duration": str(WINDOW)}
