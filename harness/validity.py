@@ -249,7 +249,7 @@ RULES: tuple[Rule, ...] = (
         "database_share",
         "{throughput_rps:.2f}/s completed, the connections carry {connections_rps:.2f}/s: {value:.1%}, "
         "at least {limit:.0%}",
-        "connections were idle, or held longer than load says: read pod.log and postgres.log, or offer more",
+        "connections were idle, or held for longer than database.hold: read pod.log and postgres.log",
         at_least=True,
         unless=(no_database, steady),
         value=share,

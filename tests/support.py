@@ -15,8 +15,26 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
+from harness import postgres
+from harness.errors import MeasurementError
+
 MODELS = ("threadpool", "asyncio", "asyncio-uvloop", "trio", "gevent")  # name[-loop]
 HITS = [{"id": "doc-1", "score": 0.9}, {"id": "doc-2", "score": 0.8}]
+
+
+def _has_postgres() -> bool:
+    try:
+        postgres.find_binaries()
+    except MeasurementError:
+        return False
+    return True
+
+
+needs_postgres = pytest.mark.skipif(
+    not _has_postgres(), reason="no PostgreSQL here: apt-get install postgresql, as CI does"
+)
 
 
 class FakeUpstream(ThreadingHTTPServer):

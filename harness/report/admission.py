@@ -37,7 +37,7 @@ HOW_TO_READ = (
     "p50 and p99 are of all answers, refusals included. In brackets: predicted for a fluid, in which nothing but the "
     "hold takes time. Unsent: due when all clients that there are were waiting already."
 )
-# What a kind of condition shows; the names are a row's, over all conditions of the kind.
+# What a kind of condition shows; SPANS are figures of a row, over all conditions of the kind.
 LESSONS: Mapping[str, str] = {
     "below": "{names}: not above the tipping point of {limit:g}, so the pool should refuse nobody ({refused_503} × "
     "503). The excess waits for a thread, where nothing refuses it: a success took {ok_p50_ms} ms, and {unsent} "
@@ -49,6 +49,7 @@ LESSONS: Mapping[str, str] = {
     "guarded": "{names}: {refused_429} are told at the door, after {wait_ms:g} ms, to come back later (429 with "
     "Retry-After). {waiting_mean} wait for the pool, and p99 of the successes is {ok_p99_ms} ms.",
 }
+SPANS = ("ok_p50_ms", "ok_p99_ms", "refused_429", "refused_503", "unsent", "in_flight_mean", "waiting_mean")
 
 
 class Entry(NamedTuple):
@@ -258,9 +259,6 @@ def _lesson(kind: str, group: Sequence[Entry]) -> str:
     spans = {name: _span(getattr(entry.figures, name) for entry in group) for name in SPANS}
     names = ", ".join(entry.figures.condition for entry in group)
     return LESSONS[kind].format(names=names, limit=own.tipping_point, wait_ms=1000 * own.wait_s, **spans)
-
-
-SPANS = ("ok_p50_ms", "ok_p99_ms", "refused_429", "refused_503", "unsent", "in_flight_mean", "waiting_mean")
 
 
 def _counts(row: Row) -> list[tuple[str, int]]:

@@ -11,10 +11,12 @@ from contextlib import contextmanager
 import psutil
 import psycopg
 import pytest
-from support import Server, Start, free_port, parse, wait_until
+from support import Server, Start, free_port, needs_postgres, parse, wait_until
 
 from harness import gauges
 from harness.postgres import Postgres, postgres
+
+pytestmark = needs_postgres
 
 OK = (200, b'{"rows":1}')
 

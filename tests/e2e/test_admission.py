@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 from harness_support import Begin, Harness
-from support import free_port, parse, read_response, request
+from support import free_port, needs_postgres, parse, read_response, request
 
 from harness import records
 from harness.pod import port_is_free
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, needs_postgres]
 
 COMPRESSED = ("--scenario", "admission-compressed")
 # What a noisy machine may do to a run that is shorter than its disturbances.

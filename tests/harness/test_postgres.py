@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support import free_port
+from support import free_port, needs_postgres
 
 from harness import postgres as module
 from harness.errors import MeasurementError
@@ -22,6 +22,7 @@ from harness.postgres import database, find_binaries, postgres
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where private directories are made in this test; pytest's own is closed to PostgreSQL's user."""
+    monkeypatch.delenv("PG_DSN", raising=False)
     directory = Path(tempfile.mkdtemp())
     directory.chmod(0o755)
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
@@ -39,6 +40,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@needs_postgres
 def test_it_runs_dies_comes_back_and_leaves_nothing(scratch: Path) -> None:
     port = free_port()
     with postgres(port) as server:
@@ -54,6 +56,7 @@ def test_it_runs_dies_comes_back_and_leaves_nothing(scratch: Path) -> None:
     scratch.rmdir()
 
 
+@needs_postgres
 def test_a_port_in_use_is_said_with_the_servers_own_words(scratch: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -70,6 +73,7 @@ def use(directory: Path) -> AbstractContextManager[module.Database]:
     return database(free_port(), directory / "postgres.log", os.sched_getaffinity(0), 3)
 
 
+@needs_postgres
 def test_one_of_our_own_says_what_it_is_and_logs_where_it_is_told(scratch: Path, tmp_path: Path) -> None:
     with use(tmp_path) as found:
         assert answer(found.dsn) == 42
@@ -83,6 +87,7 @@ def test_one_of_our_own_says_what_it_is_and_logs_where_it_is_told(scratch: Path,
     scratch.rmdir()
 
 
+@needs_postgres
 def test_one_that_was_named_is_used_and_left_alone(
     scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +120,7 @@ def test_one_that_does_not_answer_is_said_in_a_line_without_its_password(
     assert "\n" not in str(raised.value)
 
 
+@needs_postgres
 def test_what_a_killed_harness_left_is_removed_and_what_is_in_use_is_not(scratch: Path) -> None:
     left, new = scratch / f"{module.PREFIX}left", scratch / f"{module.PREFIX}new"
     for directory in (left, new):
@@ -132,6 +138,7 @@ def test_what_a_killed_harness_left_is_removed_and_what_is_in_use_is_not(scratch
 
 
 def test_without_any_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PG_DSN", raising=False)
     monkeypatch.setattr(Path, "glob", lambda self, pattern: iter(()))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -148,6 +155,7 @@ def test_the_newest_one_installed_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     assert find_binaries() == Path("/usr/lib/postgresql/15/bin")
 
 
+@needs_postgres
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_runs_it_as_somebody_else(scratch: Path) -> None:
     with postgres(free_port()) as server:
