@@ -44,8 +44,8 @@ LESSONS: Mapping[str, str] = {
     "between": "{names}: above the tipping point of {limit:g}, so 503s appear ({refused_503}), but with too few "
     "threads to take all that is offered: {unsent} stay unsent, and a success took {ok_p50_ms} ms.",
     "open": "{names}: everybody is let in, {in_flight_mean} at once. {refused_503} are refused (503) after "
-    "{wait_ms:g} ms in line, and a success took {ok_p50_ms} ms.",
-    "guarded": "{names}: {refused_429} are told at the door, after {wait_ms:g} ms, to come back later (429 with "
+    "{wait_ms:,g} ms in line, and a success took {ok_p50_ms} ms.",
+    "guarded": "{names}: {refused_429} are told at the door, after {wait_ms:,g} ms, to come back later (429 with "
     "Retry-After). {waiting_mean} wait for the pool, and p99 of the successes is {ok_p99_ms} ms.",
 }
 SPANS = ("ok_p50_ms", "ok_p99_ms", "refused_429", "refused_503", "unsent", "in_flight_mean", "waiting_mean")
@@ -111,7 +111,7 @@ def results(found: Sequence[Entry]) -> Table:
         if entry.beside and entry.beside not in [later.beside for later in found[at + 1 :]]:
             lines.append(_of_article(entry.beside))
     counts = [word for _, word, _ in OUTCOMES.values()]
-    headers = ("p50 (ms)", "p99 (ms)", *counts, "in flight", "waiting for the pool", "verdict", "n")
+    headers = ("p50 (ms)", "p99 (ms)", *counts, "in flight", "waiting for the pool", "verdict", "runs")
     notes = (HOW_TO_READ, *lessons(found), *empty_cells(headers, lines))
     return Table(("condition", *headers), tuple(lines), notes)
 
@@ -163,6 +163,7 @@ def outcomes(found: Sequence[Entry]) -> Drawing:
         latency.plot(known, [y] * len(known), color=INK, marker="o", markersize=3, linewidth=1.2)
     counts.set_yticks(range(len(found)), [style.short(entry.figures.condition) for entry in found])
     counts.invert_yaxis()
+    counts.locator_params(axis="x", nbins=5)
     counts.set_xlabel("requests due inside the window")
     latency.set_xscale("log")
     latency.set_xlabel("latency of 200 (ms)")
@@ -276,7 +277,14 @@ def _bar(axes: Axes, y: int, row: Row, most: int) -> None:
         color, word, of = OUTCOMES[key]
         axes.barh(y, count, left=left, height=0.62, color=color, linewidth=0)
         if count > WORDS_SHARE * most:
-            axes.text(left + count / 2, y, f"{count:,} × {word}", ha="center", va="center", fontsize=7)
+            axes.text(
+                left + count / 2,
+                y,
+                f"{count:,} {'× ' if word.isdecimal() else ''}{word}",
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
         left += count
         predicted += (getattr(row, of) or 0) if of else 0
         if 0 < predicted < 0.999 * total:  # where all end needs no mark

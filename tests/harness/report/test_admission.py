@@ -79,7 +79,7 @@ def test_each_kind_of_condition_teaches_one_thing(results: Path) -> None:
     assert "12,000 requests found all clients waiting" in said
     assert "threadpool 400: above the tipping point of 210, so 503s appear (5,700)" in said
     assert "asyncio, trio, gevent: everybody is let in" in said
-    assert "12,000 are refused (503) after 2000 ms in line" in said
+    assert "12,000 are refused (503) after 2,000 ms in line" in said
     assert "gevent + semaphore: 12,000 are told at the door, after 100 ms" in said
     assert len(notes) == 6
     assert "{" not in said
@@ -140,7 +140,7 @@ def test_the_figure_says_what_each_part_of_a_bar_is(results: Path) -> None:
         for text in drawn.findobj(matplotlib.text.Text)
         if isinstance(text, matplotlib.text.Text)
     }
-    assert {"6,000 × 200", "12,000 × 503", "12,000 × 429", "6,300 × unsent", "threadpool 400"} <= words
+    assert {"6,000 × 200", "12,000 × 503", "12,000 × 429", "6,300 unsent", "threadpool 400"} <= words
     assert "0 × 429" not in words
 
 
