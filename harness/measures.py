@@ -99,10 +99,13 @@ def predict(
     summary: Summary | None = None,
     concurrency: Concurrency | None = None,
 ) -> Prediction:
-    """λ max by resource and L = λW; after the run, measured / predicted of what the regime is about."""
+    """λ max by resource and L = λW; after the run, measured / predicted of what the regime is about.
+
+    Of a closed load there is no such ratio: how many of its clients are served at once is what it asks.
+    """
     binding = layout.binding
     ratio = None
-    if summary is not None and concurrency is not None:
+    if summary is not None and concurrency is not None and scenario.load.clients is None:
         measured = concurrency.handlers_mean or concurrency.client_mean
         if scenario.load.regime == "saturated":
             ratio = _ratio(summary.throughput_rps, binding.rate_max_rps)

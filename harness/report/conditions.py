@@ -37,6 +37,7 @@ FACTS: Mapping[str, Callable[[Run], str]] = {
     "delays": lambda run: " + ".join(map(_shape, (run.scenario.upstream.vector, run.scenario.upstream.llm))),
     "arrivals": lambda run: run.scenario.load.arrivals,
     "route": lambda run: run.scenario.load.route,
+    "clients": lambda run: str(run.scenario.load.clients or "open model"),
     "cpus": lambda run: str(run.scenario.pod.cpus or "all"),
     "machine": lambda run: f"{run.machine.class_name}, {run.machine.python}",
 }
