@@ -48,9 +48,10 @@ def pinning(
         cells = lab.run(wanted, found, runs, run_once)
         if not as_json:
             show_cells(cells)  # now: what the pods of the sixth do must not cost an hour's table
-        deadlocks = [deadlock.provoke(wanted, target) for target in found]
-        for each in deadlocks:
-            deadlock.keep(results, wanted.name, each)
+        deadlocks = []
+        for target in found:
+            deadlocks.append(deadlock.provoke(wanted, target))
+            deadlock.keep(results, wanted.name, deadlocks[-1])
         if as_json:
             click.echo(msgspec.json.encode({"cells": cells, "deadlocks": deadlocks}))
         else:

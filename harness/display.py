@@ -177,21 +177,13 @@ def _beside(run: Run) -> Iterator[tuple[str, str]]:
     """What not every run has: pins, by handler, and what a bystander waited."""
     if (pins := run.pins) is not None:
         handlers = ", ".join(f"{name} {found.count:,}" for name, found in pins.handlers.items())
-        yield (
-            "pins",
-            (
-                f"{pins.count:,}, {_number(pins.per_request, 4)} a request; the loop or hub was held for "
-                f"{_seconds(pins.seconds)}{f': {handlers}' if handlers else ''}"
-            ),
-        )
+        held = f"the loop or hub was held for {_seconds(pins.seconds)}"
+        each = f"{pins.count:,}, {_number(pins.per_request, 4)} a request; {held}"
+        yield "pins", f"{each}: {handlers}" if handlers else each
     if (waited := run.bystander) is not None:
-        yield (
-            "bystander",
-            (
-                f"{waited.route}: p50 {_seconds(waited.p50)}, p99 {_seconds(waited.p99)}, max {_seconds(waited.max)}, "
-                f"n = {waited.n:,}, of which {waited.unanswered:,} without an answer in {waited.timeout_s:g} s"
-            ),
-        )
+        times = f"p50 {_seconds(waited.p50)}, p99 {_seconds(waited.p99)}, max {_seconds(waited.max)}"
+        lost = f"{waited.unanswered:,} without an answer in {waited.timeout_s:g} s"
+        yield "bystander", f"{waited.route}: {times}, n = {waited.n:,}, of which {lost}"
 
 
 def _database(run: Run) -> list[tuple[str, str]]:

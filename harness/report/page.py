@@ -18,7 +18,7 @@ from harness.report.load import Discarded
 from harness.report.metrics import given, number
 from harness.report.tables import Line, Shown, Table
 from harness.rules import Check
-from harness.run import Run
+from harness.run import HandlerPins, Run
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 FRAMES = 4  # of a stack, the innermost
@@ -150,17 +150,20 @@ def _pins(run: Run) -> Html:
                 Shown(f"{found.count:,}"),
                 Shown("" if found.per_request is None else number(found.per_request)),
                 Shown(number(found.seconds)),
-                Shown(
-                    printable(
-                        " ← ".join(reversed(found.stacks[0][-FRAMES:])) if found.stacks else "not caught"
-                    )
-                ),
+                Shown(_caught(found)),
             ),
         )
         for handler, found in run.pins.handlers.items()
     )
     headers = ("pins of", "count", "a request", "held for (s)", "caught at")
     return _table(Table(headers, lines, ()), f"Pins of {run.id}", "checks")
+
+
+def _caught(found: HandlerPins) -> str:
+    """The innermost frames of its first stack."""
+    if not found.stacks:
+        return "not caught"
+    return printable(" ← ".join(reversed(found.stacks[0][-FRAMES:])))
 
 
 def _check(check: Check) -> Line:
