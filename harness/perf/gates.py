@@ -1,8 +1,9 @@
 """The gate against this machine's real noise: unchanged code must not fail, a tenth more cost must be found.
 
 Four kinds of run, interleaved in random order: twice the code as it is, once with a tenth more CPU a request, once
-with a tenth more bytes a request in flight. A comparison is PAIRS of the ROUNDS, drawn at random: the comparisons
-of one kind share runs, so that "20 of 20" says less than 20 experiments would.
+with a tenth more bytes a request in flight. A comparison is PAIRS of the ROUNDS, drawn at random, and in each of
+them which of the two unchanged runs stands on which side. So the comparisons of one kind share runs: "20 of 20"
+says less than 20 experiments would.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from harness.run import Run
 
 MODEL = "asyncio"
 SCENARIO = "gate"
-ROUNDS = 14
+ROUNDS = 12
 PAIRS = 10
 UNCHANGED, WORSE = 20, 10  # comparisons
+UNCHANGED_KINDS = ("base", "same")
 MORE = 0.10
 COMPARISON_S = 300.0
 
@@ -42,7 +44,7 @@ def gate() -> Iterator[Figure]:
     values = {kind: judged.measure(made, limits, gating.RATE_RPS) for kind, made in runs.items()}
 
     def words(head: str, count: int) -> list[str]:
-        return [_compare(values["base"], values[head], chance) for _ in range(count)]
+        return [_compare(values, head, chance) for _ in range(count)]
 
     same = words("same", UNCHANGED)
     yield at_most(
@@ -75,10 +77,15 @@ def _kinds(pilot: Run) -> dict[str, dict[str, str]]:
     }
 
 
-def _compare(base: Values, head: Values, chance: Random) -> str:
+def _compare(values: Mapping[str, Values], head: str, chance: Random) -> str:
     """The verdict over PAIRS rounds drawn at random, which stay in the order of time."""
-    rounds = sorted(chance.sample(range(ROUNDS), PAIRS))
-    before, after = ({name: [row[i] for i in rounds] for name, row in side.items()} for side in (base, head))
+    before: dict[str, list[float | None]] = {name: [] for name in judged.METRICS}
+    after: dict[str, list[float | None]] = {name: [] for name in judged.METRICS}
+    for i in sorted(chance.sample(range(ROUNDS), PAIRS)):
+        base, other = chance.sample(UNCHANGED_KINDS, 2)
+        for side, kind in ((before, base), (after, other if head in UNCHANGED_KINDS else head)):
+            for name, column in side.items():
+                column.append(values[kind][name][i])
     return judged.judge(before, after, noise_floor(before, after, paired=True), paired=True).verdict
 
 
