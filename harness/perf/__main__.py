@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -15,6 +16,7 @@ from harness import files, provenance
 from harness.bench import known_median
 from harness.cli_common import RESULTS
 from harness.perf import generators, reports
+from harness.perf.capacities import CASES as CAPACITIES
 from harness.perf.capacities import capacity
 from harness.perf.figure import Figure, at_most, note, once
 from harness.perf.gates import gate
@@ -149,7 +151,7 @@ CASES: dict[str, Case] = {
     "one-process": one_process,
     "thousand": thousand,
     "threads": threads,
-    "capacity": capacity,
+    **{name: partial(capacity, name) for name in CAPACITIES},
     "staffing": staffing,
     "gate": gate,
     "report": report,
