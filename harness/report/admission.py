@@ -38,8 +38,8 @@ HOW_TO_READ = (
 )
 # What a kind of condition shows; SPANS are figures of a row, over all conditions of the kind.
 LESSONS: Mapping[str, str] = {
-    "below": "{names}: not above the tipping point of {limit:g}, so the pool should refuse nobody ({refused_503} × "
-    "503). The excess waits for a thread, where nothing refuses it: a success took {ok_p50_ms} ms, and {unsent} "
+    "below": "{names}: not above the tipping point of {limit:g}, so the pool should refuse nobody. (At the rate that was "
+    "really served the point lies at {served_limit:.0f}, hence {refused_503} × 503.) The excess waits for a thread, where nothing refuses it: a success took {ok_p50_ms} ms, and {unsent} "
     "requests found all clients waiting. Only the unsent column tells.",
     "between": "{names}: above the tipping point of {limit:g}, so 503s appear ({refused_503}), but with too few "
     "threads to take all that is offered: {unsent} stay unsent, and a success took {ok_p50_ms} ms.",
@@ -263,7 +263,16 @@ def _lesson(kind: str, group: Sequence[Entry]) -> str:
     own = group[0].setting
     spans = {name: _span(getattr(entry.figures, name) for entry in group) for name in SPANS}
     names = ", ".join(entry.figures.condition for entry in group)
-    return LESSONS[kind].format(names=names, limit=own.tipping_point, wait_ms=1000 * own.wait_s, **spans)
+    served_rps = min(
+        (entry.figures.ok_rps for entry in group if entry.figures.ok_rps), default=own.carried_rps
+    )
+    return LESSONS[kind].format(
+        names=names,
+        limit=own.tipping_point,
+        served_limit=own.connections + served_rps * own.connection_wait_s,
+        wait_ms=1000 * own.wait_s,
+        **spans,
+    )
 
 
 def _counts(row: Row) -> list[tuple[str, int]]:
