@@ -38,9 +38,9 @@ HOW_TO_READ = (
 )
 # What a kind of condition shows; SPANS are figures of a row, over all conditions of the kind.
 LESSONS: Mapping[str, str] = {
-    "below": "{names}: not above the tipping point of {limit:g}, so the pool should refuse nobody; at the rate that was "
-    "really served that point lies at {served_limit:.0f}, and {refused_503} were refused (503). The excess waits for a "
-    "thread, where nothing refuses it: a success took {ok_p50_ms} ms, and {unsent} requests found all clients "
+    "below": "{names}: not above the tipping point of {limit:g}, so the pool should refuse nobody; at the rate that "
+    "was really served that point lies at {served_limit:.0f}, and {refused_503} were refused (503). The excess waits "
+    "for a thread, where nothing refuses it: a success took {ok_p50_ms} ms, and {unsent} requests found all clients "
     "waiting. Only the unsent column tells.",
     "between": "{names}: above the tipping point of {limit:g}, so 503s appear ({refused_503}), but with too few "
     "threads to take all that is offered: {unsent} stay unsent, and a success took {ok_p50_ms} ms.",
