@@ -55,7 +55,8 @@ def commit() -> tuple[str | None, bool | None]:
     head = _git("rev-parse", "HEAD")
     if head is None:
         return None, None
-    return head, bool(_git("status", "--porcelain", "--untracked-files=no"))
+    # Results are what runs make, not what makes them.
+    return head, bool(_git("status", "--porcelain", "--untracked-files=no", "--", ":!results"))
 
 
 def source_hash(root: Path = ROOT) -> str:
