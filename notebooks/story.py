@@ -237,7 +237,13 @@ def threads(row: Row) -> tuple[str, ...] | None:
     )
 
 
-pools = [line for chapter in book for row in chapter.rows if (line := threads(row))]
+pools = [
+    line
+    for chapter in book
+    if chapter.axis in (None, "pod.threads") and chapter.scenario != "capacity"
+    for row in chapter.rows
+    if (line := threads(row))
+]
 if pools:
     lay_out(("condition", "threads", "RSS (MB)", "at 1 MB a thread (MB)", "KB a thread, all included"), pools)
 else:

@@ -12,7 +12,9 @@ from harness import provenance
 
 def git(tree: Path, *words: str) -> str:
     named = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-    done = subprocess.run(("git", "-C", str(tree), *named, *words), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ("git", "-C", str(tree), *named, *words), capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
