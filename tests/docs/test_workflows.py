@@ -105,7 +105,6 @@ def test_each_verdict_ends_the_job_as_it_should(tmp_path: Path, word: str, ends:
 
 
 def test_the_readme_tells_the_exit_codes() -> None:
-    told = re.findall(
-        r"^\| (\w+) \| (\d+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    _, _, gate = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Gate CI\n")
+    told = re.findall(r"^\| (\w+) \| (\d+) \|", gate, re.MULTILINE)
     assert {word: int(code) for word, code in told} == dict(EXIT_CODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,11 @@ from pathlib import Path
 
 import pytest
 from harness_support import ROOT, SHORT, TARGETS, Begin, Harness
+
+
+def _interruptible() -> None:
+    """A suite that a shell started in the background ignores SIGINT, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -28,7 +34,13 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         argv += ["--targets", str(targets), "--results", str(results), *options]
         with log.open("w") as output:
             process = subprocess.Popen(
-                argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True
+                argv,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                start_new_session=True,
+                preexec_fn=_interruptible,
             )
         started.append(Harness(process, results, log))
         return started[-1]
