@@ -51,7 +51,7 @@ def lab(tmp_path: Path) -> tuple[str, str]:
     return "--scenario", str(file)
 
 
-@pytest.mark.parametrize("target", ["threadpool", "asyncio", "gevent"])  # trio: below
+@pytest.mark.parametrize("target", ["threadpool", "asyncio"])  # others: conformance, and below
 def test_what_is_held_decides(begin: Begin, lab: tuple[str, str], target: str) -> None:
     harness = begin("pinning", target, *lab, "--runs", "1", "--json")
     stdout, _ = harness.process.communicate(timeout=170)
