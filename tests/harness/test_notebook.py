@@ -96,7 +96,7 @@ def test_other_results_are_told_as_far_as_they_go(tmp_path: Path) -> None:
     assert "6 valid runs of `rag`" in said
     assert "*No valid run of asyncio among these results.*" in said
     assert "*Pool size, rag.*" in said
-    assert "*No plan: capacity/rag.json: no capacity was measured" in said
+    assert "*No plan: capacity/capacity.json: no capacity was measured" in said
     assert "*Nothing to draw" in said  # no run stored a collection
 
 
