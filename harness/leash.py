@@ -48,7 +48,8 @@ def become(argv: list[str], options: dict[str, Any], leash_pid: int, failure_fd:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
         if options["cpus"] is not None:
             os.sched_setaffinity(0, options["cpus"])
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; the command would inherit it
+        # Python ignores the first two, a shell's background job the last; the command would inherit it.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(argv[0], argv)
     except (OSError, ValueError) as error:

@@ -6,11 +6,18 @@ from contextlib import ExitStack
 
 import psutil
 import pytest
-from support import FakeUpstream, Server, Start, parse, read_response, request, wait_until
+from support import MODELS, FakeUpstream, Server, Start, parse, read_response, request, wait_until
 
 REQUESTS = 8
 CPU_US = 40_000
 BALLAST_BYTES = 1 << 20
+
+
+@pytest.fixture(params=[name for name in MODELS if name != "asyncio-uvloop"])
+def model(request: pytest.FixtureRequest) -> str:
+    """Without uvloop, which changes nothing here."""
+    name: str = request.param
+    return name
 
 
 def cpu_s(server: Server) -> float:

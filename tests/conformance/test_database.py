@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import psutil
 import psycopg
 import pytest
-from support import Server, Start, free_port, needs_postgres, parse, wait_until
+from support import MODELS, Server, Start, free_port, needs_postgres, parse, wait_until
 
 from harness import gauges
 from harness.postgres import Postgres, postgres
@@ -19,6 +19,13 @@ from harness.postgres import Postgres, postgres
 pytestmark = needs_postgres
 
 OK = (200, b'{"rows":1}')
+
+
+@pytest.fixture(params=[name for name in MODELS if name != "asyncio-uvloop"])
+def model(request: pytest.FixtureRequest) -> str:
+    """Without uvloop, which changes nothing here."""
+    name: str = request.param
+    return name
 
 
 @pytest.fixture(scope="module")
